@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# The package is tested as users get it: installed from a wheel, not as a link into this folder. It is built once per environment.
+# The package is tested as users get it: installed from a wheel, not as a link into this folder. A change of the sources builds it again.
 WHEEL := $(VENV)/wheel
 $(WHEEL)/.built: $(BIN)/python $(CORE) $(SOURCE)
 	@rm -rf $(WHEEL)
@@ -42,7 +42,7 @@ $(VENV)/.tested: $(VENV)/.installed
 
 install: $(VENV)/.tested
 
-# The tests of pages use Debian's Chromium. Where it cannot be installed, they are skipped, with a message.
+# The tests of pages use Chromium or Chrome. Where neither is installed, nor can be, these tests are skipped, with a message.
 BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 browser:
 	@test -n "$(BROWSER)" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
@@ -80,10 +80,10 @@ stubs: $(VENV)/.tested
 	$(BIN)/python -m nanobind.stubgen -q -m budgetron._core -o $(STUB)
 	@sed -i.bak '1i # Written by `make stubs` from the compiled module.' $(STUB) && rm $(STUB).bak
 
-# Tests the core without Python, every rule and store on random streams, under AddressSanitizer and UBSan: once normally
-# (stress.cpp), and once per allocation with that one and all later ones failing (faults.cpp). Runs one configuration in 11, and one of
-# each rule, kernel and store. 11 divides none of the sizes of the loops in streams.hpp, so that every value of every loop occurs.
-# `make test-long` runs all configurations.
+# Tests the core without Python, every rule and store on random streams, under AddressSanitizer and UBSan. stress.cpp runs them normally.
+# faults.cpp repeats every call, with one more successful allocation each time before all others fail, until the call succeeds. Runs one
+# configuration in 11, and one of each rule, kernel and store. 11 divides none of the sizes of the loops in streams.hpp, so that every
+# value of every loop occurs. `make test-long` runs all configurations.
 SAMPLE := 11
 .PHONY: sanitize-stress sanitize-faults
 sanitize: sanitize-stress sanitize-faults
@@ -134,7 +134,7 @@ coverage: $(VENV)/.tested
 	  > $(COVERAGE)/summary.md
 	@cat $(COVERAGE)/summary.md
 
-# Builds and tests the core with every supported compiler, and for aarch64 under qemu. One only: make portability COMPILER=clang++-16
+# Builds and tests the core with every supported compiler, and for aarch64 under qemu. For one compiler: make portability COMPILER=clang++-16
 portability: $(BIN)/python
 	$(BIN)/python tests/core/portability.py $(COMPILER)
 

@@ -60,9 +60,9 @@ Curve = dict[float, tuple[float, float, float, float]]
 
 
 def measured(name: str, orders: int) -> Curve:
-    """Share → errors of random asking and of `should_ask`, the labels of both, and the standard error of the change.
+    """Share → errors of random asking and of `should_ask`, the share of labels of both, and a standard error.
 
-    All but the last are means over the orders.
+    The first three are means over the orders. The last is the standard error of the difference in errors.
     """
     curve: Curve = {}
     for share in SHARES:

@@ -1,7 +1,7 @@
 """What all items of the benchmark use: options, runs of learners, means over orders, and checks of targets.
 
-An item is one of the functions that `run.py` lists. It receives a `Bench`, runs learners with its `run_...` methods,
-which append to `rows`, and compares errors with its checks, which append to `checks`.
+An item is one of the functions that `run.py` lists. It receives a `Bench`. The methods `run_...` of a `Bench` run
+learners and append to its `rows`; its checks compare figures with targets and append to its `checks`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Bench:
     python_0_1: str | None  # the Python of an environment with version 0.1
     rows: list[Row] = field(default_factory=list)
     checks: list[Row] = field(default_factory=list)
-    others: dict[str, list[Row]] = field(default_factory=dict)  # rows of earlier items
+    others: dict[str, list[Row]] = field(default_factory=dict)  # rows of other items, from this run or recorded
 
     # ---- runs
 
@@ -128,7 +128,7 @@ class Bench:
 
 
 def beside(figure: float, target: float) -> str:
-    """The figure with four digits, or with more if four would show a figure that misses its target as equal to it."""
+    """The figure with four digits, or with more if four digits would make it equal to a target that it differs from."""
     digits = 4
     while float(f"{figure:.{digits}g}") == target != figure and digits < 12:
         digits += 1

@@ -1,10 +1,10 @@
 """One pass of a Budgetron over a stream: predict, then learn.
 
-`bench.py` imports this file, and also runs it as a script with the Python of version 0.1:
+`bench.py` imports this file. It also runs it as a script, with the Python of this version or of version 0.1:
 
-    PYTHON one_pass.py STREAM.npz BUDGET        prints {"error": …, "log_loss": …, "ece": …, "seconds": …, "bytes": …}
+    PYTHON one_pass.py STREAM.npz BUDGET        prints the metrics (see `metrics_of`), "seconds" and "bytes" as JSON
 
-So it uses only functions that both versions have.
+So the file uses only functions that both versions have.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def learn_stream(model, X, y, tasks, classes):
 def metrics_of(margins, y):
     """Error %, log loss, calibration error (ECE, ten equal bins), and the ECE on labels drawn from the predictions.
 
-    The last one is not 0, because samples are finite. It is the ECE of a perfectly calibrated model.
+    The last one, a mean over 200 draws, is the ECE to expect of a perfectly calibrated model. It is not 0, because
+    samples are finite.
     """
     p = np.column_stack([expit(-margins), expit(margins)]) if margins.ndim == 1 else softmax(margins, axis=1)
     metrics = {

@@ -1,6 +1,6 @@
 """The peers: other learners, in a few lines each. Each function returns the margins of one pass, predict then learn.
 
-`run_tuned` chooses their parameters from a small grid on the first fifth of the stream.
+`run_tuned` chooses their parameters from a small grid on the first fifth of the stream, at least 200 rows.
 
     adagrad     logistic regression on standardised columns, shared and own weights per task
     hashed      the same in one hashed table of a given size, every feature crossed with the task
@@ -11,8 +11,8 @@
                 is a learner of this library
     vowpal      Vowpal Wabbit, `-q` task × feature, where it is installed
 
-`nbytes` is the budget in bytes. It determines the number of features: weights and frequencies count as float32. For
-ahpatron it counts everything.
+`nbytes` is the budget in bytes. It determines the number of features: weights and frequencies count as float32, in
+Vowpal Wabbit 16 bytes per weight. The budget of ahpatron counts all bytes of the model.
 """
 
 from __future__ import annotations

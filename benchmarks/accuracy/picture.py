@@ -89,7 +89,7 @@ def _bytes(size: int | str) -> int:
 
 
 def budgets_won(rows: list[Measurement]) -> tuple[int, int]:
-    """Of the budgets at which Budgetron and another learner were measured: where Budgetron is best, and all."""
+    """How often Budgetron is best, and at how many budgets it can be compared with another learner."""
     ours = {row.budget: row.error for row in rows if row.learner == OURS}
     others: dict[int | None, float] = {}
     for row in rows:

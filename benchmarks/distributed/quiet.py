@@ -1,7 +1,7 @@
 """Measure rates on a shared machine. Rounds in which other programs used the processor do not count.
 
-`rates` calls the contestants in turn, waits for a quiet moment before each, and returns the rates of the rounds in
-which other programs used less than `BUSY` of one core. Without Linux's /proc every round counts.
+`rates` calls the contestants in turn, and waits for a quiet moment before each. A round is quiet if other programs used
+less than `BUSY` of one core. If no round is quiet, or without Linux's /proc, every round counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 BUSY = 0.12  # of one core: a moment in which other programs use less is quiet
-MAX_WAIT = 240.0  # seconds that all waits for quiet moments may take together
+MAX_WAIT = 240.0  # seconds after which `rates` no longer waits for quiet moments
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STAT = Path("/proc/stat")
 
@@ -36,10 +36,10 @@ class Rate:
 def rates(
     contestants: dict[str, Callable[[int], tuple[int, Sequence[float]]]], min_quiet: int, max_rounds: int
 ) -> dict[str, Rate]:
-    """Measure each contestant until it has `min_quiet` quiet rounds, or for `max_rounds` rounds.
+    """Measure all contestants until each has `min_quiet` quiet rounds, or for `max_rounds` rounds.
 
-    A contestant is called with the number of the round. It returns how many examples it learned, and the CPU seconds of
-    its processes.
+    After `MAX_WAIT` seconds, `min_quiet` rounds of any kind are enough. A contestant is called with the number of the
+    round. It returns how many examples it learned, and the CPU seconds of its processes.
     """
     rates = {name: Rate() for name in contestants}
     deadline = time.monotonic() + MAX_WAIT

@@ -2,8 +2,8 @@
 
     python benchmarks/distributed/run.py [--only NAME] [--quick]
 
-    throughput   examples/s of plain learners in 1 and 2 processes, which is the limit of the machine; then of threads
-                 and of Ray actors, with 1 and 2 workers; B = 1000 per shard
+    throughput   examples/s of plain learners in 1 and 2 processes, which is the limit of the machine; then of threads,
+                 of threads with a log and of Ray actors, with 1 and 2 workers; B = 1000 per shard
     overhead     µs per example of a learner that does almost no work, in process, with a log and on Ray, by rows per
                  block
     recovery     seconds from the kill of a worker to the next answer
@@ -55,7 +55,7 @@ def learner() -> BudgetProjectron:
 
 
 def start_ray() -> None:
-    """Start a Ray cluster on this machine, unless it runs already."""
+    """Start a Ray cluster on this machine, unless this process has started one already."""
     import ray
 
     if not ray.is_initialized():
@@ -207,7 +207,10 @@ def streams(quick: bool):
 
 
 def replicas(quick: bool) -> list[dict[str, float | str]]:
-    """Error % of one learner and of replicas, by how often they exchange; and bytes per exchange and replica."""
+    """Error % of one learner and of replicas, by how often they exchange; and bytes per exchange and replica.
+
+    The bytes are those of the last setting.
+    """
     rows = []
     for name, X, y, tasks in streams(quick):
         for make in (Budgetron, SharedProjectron):
@@ -232,7 +235,7 @@ def replicas(quick: bool) -> list[dict[str, float | str]]:
 def text(quick: bool) -> list[dict[str, float | str]]:
     """Error % of one Budgetron on sparse rows and of replicas, each with as many bytes, by how often they exchange.
 
-    Sentiment has only four tasks, which are products. With "readers", each product is divided at random into 25 tasks.
+    Sentiment has only four tasks, the kinds of product. With "readers", each kind is divided at random into 25 tasks.
     """
     rows = []
     for name, readers in (("sentiment", 1), ("sentiment", 25), ("spam", 1)):

@@ -1,11 +1,13 @@
 """Every learner on every stream at several byte budgets: errors against bytes and against microseconds per example.
 
     python benchmarks/related/compare.py                       sets that come with packages
-    python benchmarks/related/compare.py --from FOLDER         also the classic sets, FOLDER/NAME.npz
+    python benchmarks/related/compare.py --from FOLDER         also the classic sets, FOLDER/NAME.npz or
+                                                               FOLDER/kernel/NAME.npz
     python benchmarks/related/compare.py --page PAGE           insert the tables into a page of documentation
 
-Learners have default parameters, and presets the parameters of their paper; nothing is tuned. Columns are centred
-and scaled by the first 200 rows. Streams have at most 6,000 rows, in one order: small differences mean nothing.
+The learners are those with a budget. They have default parameters, and presets the parameters of their paper; nothing
+is tuned. Columns are centred and scaled by the first 200 rows. Streams have at most 6,000 rows, in one order: small
+differences mean nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def streams(folder: Path | None) -> Iterator[Stream]:
 
 
 def learners() -> dict[str, tuple[Any, str | None]]:
-    """Name → class and preset."""
+    """Name → class and preset, of the learners with a budget."""
     learners: dict[str, tuple[Any, str | None]] = {}
     for name in learner_names():
         cls = learner_class(name)
@@ -67,7 +69,7 @@ def learners() -> dict[str, tuple[Any, str | None]]:
 
 
 def scaled(X: Any) -> Any:
-    """X, centred and scaled by its first 200 rows."""
+    """X, centred and scaled by its first 200 rows, and clipped to ±10."""
     first = X[:200].astype(np.float64)
     deviation = first.std(axis=0)
     return ((X - first.mean(axis=0)) / np.where(deviation > 1e-9, deviation, 1.0)).clip(-10, 10)

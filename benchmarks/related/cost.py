@@ -5,13 +5,14 @@ Rules with removal are compared with RandomBudgetPerceptron, the others with Bud
     python benchmarks/related/cost.py            prints a table, and writes cost.json beside this file
 
 All learners take turns on the same blocks. Time is processor time of the thread. The figure is the median over the
-turns of several copies of a model: at B = 500 some copies are up to a third slower than others of the same rule,
-because their arrays have other addresses.
+turns of several copies of a model: at B = 500 some copies are up to a third slower than other copies of the same
+model, because their arrays have other addresses.
 
-A *step* is an example that the rule learns from: a mistake for the Perceptrons, a margin below 1 for the others. Rules
-with removal learn a stream in which every example belongs to a new, unrelated task, in every turn. So all margins are
-0, and every example is a step for every rule. Projection and merging need related examples: they learn random labels
-of one task. There, the time of a prediction is subtracted for each example that was not a step.
+A *step* is an example that the rule learns from: a mistake for RandomBudgetPerceptron, BudgetProjectron and projectron,
+a margin below a threshold for the other rules. Rules with removal learn a stream in which every example belongs to a
+new, unrelated task, in every turn. So all margins are 0, and every example is a step for every rule. Projection and
+merging need related examples: they learn random labels of one task. There, the time of a prediction is subtracted for
+each example that was not a step.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def measured(models: dict[str, Any], X: Any, y: Any, tasks: Any) -> dict[str, tu
 
 
 def compared(B: int, dtype: str) -> list[dict[str, Any]]:
-    """The cost of a step of every learner with B stored examples, and its ratio to the Perceptron or projection."""
+    """The cost of a step of every learner with B stored examples, and its ratio to the cost of the reference rule."""
     rng = np.random.default_rng(B)
     n, kernel = 4000 if B <= 200 else 1500, kernels.Gaussian(1 / D)
     X, y = rng.normal(size=(n, D)).astype(dtype), rng.integers(2, size=n)

@@ -19,7 +19,7 @@ D, BLOCK = 28, 500
 
 
 def measure(n: int) -> None:
-    """Print the seconds of a correction after n examples."""
+    """Print the seconds of a correction that learns n examples again."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder, Host.open(folder, Budgetron, snapshot_every=10 * n) as host:
         for start in range(0, n + BLOCK, BLOCK):

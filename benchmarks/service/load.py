@@ -1,4 +1,4 @@
-"""Generate HTTP requests from one thread over several connections. Each waits for an answer before its next request.
+"""Generate HTTP requests from one thread over several connections, each of which has one open request at a time.
 
 The bytes are prepared in advance, so that the generator costs less than the service that it measures. It connects to
 this machine only. `run.py` uses it.
@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Measured:
-    """The number of requests, and the duration of each."""
+    """The number of requests, the seconds in which they were answered, and the duration of each in milliseconds."""
 
     requests: int
     seconds: float
@@ -30,7 +30,7 @@ class Measured:
 
 
 class Connection(asyncio.Protocol):
-    """Sends the same request repeatedly: after each answer or, with `turns`, for each item of that queue."""
+    """Sends the same request again after each answer. With `turns`, it first takes an item from that queue."""
 
     def __init__(self, request: bytes, times: list[float], turns: asyncio.Queue[None] | None) -> None:
         self._request, self._times, self._turns = request, times, turns

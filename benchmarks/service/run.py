@@ -3,11 +3,12 @@
     python benchmarks/service/run.py [--seconds 2] [--rounds 15] [--json FILE] [--docs docs/service.md]
 
 Examples have d = 28 features and belong to 100 tasks; the budget is B = 500. A request is a POST of one example, over
-one of 32 connections. All servers run during the whole measurement. They are measured in turn, round by round, so that
-other load on the machine affects them alike. A ratio is computed from the two rates of one round; the table has the
-median and the range over all rounds. "Half load" is half of the median rate, sent evenly. Learning sends NDJSON and is
-durable: acknowledged lines are on disk. With --docs, the table replaces the one in that page. Run this script on an
-otherwise idle machine; the load average is printed with the figures.
+one of 32 connections. All servers run while predictions are measured. They are measured in turn, round by round, so
+that other load on the machine affects them alike. A ratio is computed from the two rates of one round; the table has
+the median and the range over all rounds. "Half load" is half of the median rate, sent evenly. Learning sends NDJSON and
+is durable: acknowledged lines are on disk. It is measured once per learner, before the predictions. With --docs, the
+table replaces the one in that page. Run this script on an otherwise idle machine; the load average is printed with the
+figures.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def single_requests(servers: dict[str, tuple[int, int, bytes]], rounds: int, sec
 
 
 def bench(rounds: int, seconds: float) -> dict[str, Any]:
-    """Measure the three servers, all of which run during the whole measurement."""
+    """Measure learning on each of the two services when it has started, and then predictions on all three servers."""
     example = examples(1, 5)[0]
     body = msgspec.json.encode({"features": example["features"], "task": example["task"]})
     results: dict[str, Any] = {}
@@ -163,7 +164,10 @@ def learning(client: httpx.Client, pid: int, seconds: float) -> dict[str, Any]:
 
 
 def memory_growth(client: httpx.Client, port: int, request: bytes, pid: int, seconds: float) -> dict[str, Any]:
-    """Bytes by which memory grows per request of mixed traffic: a least-squares slope over the second half."""
+    """Bytes by which memory grows per request of mixed traffic: a least-squares slope over the second half.
+
+    A line that is learned counts as a request.
+    """
     n, counts, sizes = 0, [], []
     for turn in range(20):
         n += measured(port, request, seconds / 2).requests

@@ -87,7 +87,10 @@ def budgetron_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def scaled_budgetron(budget: str) -> ModelOnStream:
-    """A Budgetron that has estimated the scales of its columns. Labels are random, so that every example is learned."""
+    """A Budgetron that has estimated the scales of its columns, on random labels.
+
+    With other labels, the filters would skip examples that they predict confidently.
+    """
     model = Budgetron(budget=budget, kernel=GAUSSIAN)
     ModelOnStream(model, random_labels(4000), 500).learn()
     return ModelOnStream(model, random_labels(4000), 200)

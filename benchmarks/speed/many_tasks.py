@@ -17,7 +17,7 @@ BLOCK = 500
 def full(budget: int, n_tasks: int, n: int, repetitions: int) -> ModelOnStream:
     """A model that has learned n examples: its budget is full, and up to 10,000 of its tasks have rows.
 
-    No example is repeated. The task's own weights would predict a repeated example correctly. Then the number of
+    No example is repeated: the own weights of its task would predict it correctly the second time. Then the number of
     mistakes, and so the work, would depend on the number of tasks.
     """
     stream = random_labels(n + (repetitions + 2) * BLOCK, n_tasks=n_tasks)
@@ -28,7 +28,7 @@ def full(budget: int, n_tasks: int, n: int, repetitions: int) -> ModelOnStream:
 
 
 def shared_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """The time of SharedProjectron with k tasks, compared with four of them."""
+    """The time of SharedProjectron with k tasks, compared with its time with four tasks."""
     for budget, n_tasks, n, reach, before in (
         (500, 139, 4000, 1.3, 1.29),
         (300, 1000, 8000, 2.0, 4.5),

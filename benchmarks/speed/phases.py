@@ -1,8 +1,8 @@
 """Where the time of one example goes: the engine, Python around it, and the core's functions as measured by perf.
 
-The first two are measured with mtrbp (`RandomBudgetPerceptron`), d=28, the Gaussian kernel and blocks of examples. Each
-part is the difference between two timings in the same run. The functions are measured for several learners
-(`_workloads`).
+The first two are measured with mtrbp (`RandomBudgetPerceptron`), d=28, the Gaussian kernel and blocks of examples: the
+time to predict, and what learning and then the call from Python take in addition. The functions are measured for
+several learners (`_workloads`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def measured(quick: bool) -> dict[str, Any]:
 
 
 def _parts(budget: int) -> dict[str, float]:
-    """Microseconds per example: the engine predicting, the engine learning, and Python around it."""
+    """Microseconds per example: the engine predicting, what learning takes in addition, and Python around both."""
     stream = noisy(4 * BLOCK)
     runner = ModelOnStream(RandomBudgetPerceptron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)
     model, part = runner.model, stream[:BLOCK]

@@ -1,6 +1,6 @@
 """Writes the results: a table, results.json, ratios.svg, and the pages RESULTS.md and docs/speed.md.
 
-    python benchmarks/speed/report.py    # writes RESULTS.md again from the JSON files, without measuring
+    python benchmarks/speed/report.py    # writes RESULTS.md and ratios.svg again from the JSON files, without measuring
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def profile_page(record: Record) -> Iterator[str]:
 
 
 def function_names(functions: Record) -> Iterator[str]:
-    """What the names in the list of functions stand for; only of those that are in it."""
+    """What names of functions stand for; only of names that the list has."""
     listed = " ".join(function for shares in functions.values() for function, share in shares if share >= 2)
     meanings = {
         "products": "`products` are inner products",
@@ -234,7 +234,7 @@ def function_names(functions: Record) -> Iterator[str]:
 
 
 def explained(missed: Sequence[Record]) -> Iterator[str]:
-    """The rows that missed their targets, those with one cause together, and below them the points of the cause."""
+    """The rows that missed their targets, those with the same cause together, and then the points of the cause."""
     causes: dict[tuple[str, ...], list[str]] = {}
     for row in missed:
         causes.setdefault(tuple(cause_of(row["name"])), []).append(f"**{row['work']}**")

@@ -1,4 +1,4 @@
-"""Single examples, rows and dicts: `learn_one` and `predict_one`, compared with river's linear Perceptron."""
+"""Single rows and dicts: `learn_one`, compared with river's linear Perceptron, and `predict_one`, with `learn_one`."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def startup_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def beyond_import(row: Row, program: list[str], times: int) -> Row:
-    """The time that a program takes after `import sklearn.base`, in ms, or relative to the time of that import."""
+    """The time that a program takes after `import sklearn.base`, in ms, or relative to its time up to then."""
     child = [sys.executable, "-c", *program]
     runs = [subprocess.run(child, check=True, capture_output=True, text=True, env=INSTALLED) for _ in range(times + 1)]
     # The first run is left out, because it may write the bytecode cache.

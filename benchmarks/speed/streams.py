@@ -26,7 +26,7 @@ class Stream(NamedTuple):
 
 
 def noisy(n: int, d: int = 28, n_tasks: int = 8, dtype: str = "float64", seed: int = 0) -> Stream:
-    """Related tasks with a tenth of the labels flipped; learners predict about a quarter of them wrongly."""
+    """Related tasks with a tenth of the labels flipped; learners predict about a quarter of all labels wrongly."""
     stream = synthetic.stream(n, d=d, n_tasks=n_tasks, relatedness=0.7, noise=0.1, seed=seed).dataset
     return Stream(np.ascontiguousarray(stream.X, dtype=dtype), stream.y.astype(np.int64), stream.tasks)
 

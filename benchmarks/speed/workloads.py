@@ -3,7 +3,7 @@
     python benchmarks/speed/workloads.py GROUP
 
 measures one group and prints JSON: per row the microseconds per unit of work and the number of mistakes. Only names
-that version 0.1 has too are used here.
+that version 0.1 has too are used here, or both names of a renamed module.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     work: Callable[[], object]
     n: int
     repetitions: int = 15
-    model: Any = None  # its mistakes must agree in both versions, otherwise they did not do the same
+    model: Any = None  # its mistakes must agree in both versions, otherwise the versions did not do the same work
 
 
 def learning(name: str, model: Any, stream: Stream, block: int, budget: int, repetitions: int = 15) -> Row:
@@ -82,7 +82,7 @@ def shared_many() -> Iterator[Row]:
 def shared_row(budget: int, k: int, n: int, repetitions: int) -> Row:
     """SharedProjectron after n examples of k tasks."""
     model = SharedProjectron(budget=budget, kernel=GAUSSIAN)
-    # No example is repeated: its task's own weights would predict it correctly the second time.
+    # No example is repeated: the own weights of its task would predict it correctly the second time.
     runner = ModelOnStream(model, random_labels(n + (repetitions + 1) * 500, n_tasks=k), 500)
     while runner.start < n:
         runner.learn()

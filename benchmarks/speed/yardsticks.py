@@ -1,7 +1,8 @@
 """The yardsticks: the bare arithmetic in the machine's own libraries.
 
 A Python loop would add a microsecond per call to the yardstick, which would make our ratios look better. So the loops
-are in C: `np.matmul` over a stack of vectors calls BLAS gemv once per vector, and the vector exp is compiled here.
+of `gemv_and_exp` are in C: `np.matmul` over a stack of vectors calls BLAS gemv once per vector, and the vector exp is
+compiled here. The other yardsticks loop in Python, because one call of theirs takes much longer than a microsecond.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ EXAMPLES = 400  # calls of gemv and exp per measurement
 
 @lru_cache
 def _exp_library() -> Any | None:
-    """The vector exp, compiled here; None without a compiler."""
+    """The vector exp, compiled here; None if it cannot be compiled."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None

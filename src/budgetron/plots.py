@@ -1,4 +1,4 @@
-"""Helpers for drawing with matplotlib, shared by the plots of models, validations and the paper's figures.
+"""Helpers for drawing with matplotlib, shared by all plots of the package.
 
 matplotlib is the optional extra `plot`, so it is imported only when something is drawn.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from budgetron.errors import import_extra, input_error, is_integer, shown
 
-# The palette of Okabe and Ito, whose colours differ for people with colour blindness too.
+# Six colours of Okabe and Ito, which people with colour blindness can tell apart too, and a grey.
 COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#4d4d4d")
 MANY = 20  # the default of `top`: more bars, or rows of a matrix, cannot be read in one plot
 

@@ -1,8 +1,8 @@
 // Estimates γ of a Gaussian kernel from the first 64 rows: 1/(d v), where d is the number of columns and v the variance of all entries.
 //
-// γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the result does not depend on how the
-// stream is divided into blocks. A few dense rows give a poor estimate of v, so for dense rows γ is 1/d until 32 of them have been seen. For
-// sparse rows, d v is nearly the mean of ‖x‖², and even one row gives a good estimate of it.
+// γ is computed from running sums after 1, 2, 4, … 64 rows, and is constant from then on. So no row has to be buffered, and the result does not
+// depend on how the stream is divided into blocks. A few dense rows give a poor estimate of v, so for dense rows γ is 1/d until 32 of them have
+// been seen. For sparse rows, d v is nearly the mean of ‖x‖², and even one row gives a good estimate of it.
 #pragma once
 
 #include <cmath>
@@ -25,7 +25,7 @@ struct Bandwidth {
   // The estimate of γ after n rows.
   double gamma(std::int64_t n, std::size_t d, bool sparse) const {
     const double scale = m2 / static_cast<double>(n);  // d v
-    // γ is 1/d as long as the rows are too few, or if they are constant or so large that d v overflows.
+    // γ is 1/d as long as the rows are too few, or if d v is negligible or overflows.
     const bool usable = (sparse || n >= kMinDenseRows) && scale > 1e-300 && scale < HUGE_VAL;
     return 1.0 / (usable ? scale : static_cast<double>(d));
   }

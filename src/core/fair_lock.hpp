@@ -38,7 +38,7 @@ class FairLock {
     if (--readers_ == 0 && serving_ != next_) changed_.notify_all();
   }
 
-  // The number of tickets in use: waiting threads, and a writer that holds the lock.
+  // The number of tickets in use: one per waiting thread, and one for a writer that holds the lock.
   std::uint64_t queued() {
     const std::lock_guard<std::mutex> hold(mutex_);
     return next_ - serving_;

@@ -28,7 +28,7 @@ struct Kernel {
     return power;
   }
 
-  // K'(x, x) as the learner uses it: 1 if normalised.
+  // K'(x, x) as the learner uses it. If normalised, it is 1, or 0 if raw_self() is 0.
   double self(double sq) const {
     const double raw = raw_self(sq);
     return normalize ? (raw > 0 ? 1.0 : 0.0) : raw;
@@ -44,8 +44,8 @@ struct Kernel {
   // Whether normalisation changes kernel values. A Gaussian kernel has K'(x, x) = 1 anyway.
   bool scaled() const { return normalize && kind != Kind::gaussian; }
 
-  // Writes the kernel values of one instance with n stored rows to `out`. `dot` holds its inner products with them, `sq` its squared norm,
-  // `sq_stored` their squared norms, and `scale_stored` their scale().
+  // Writes the kernel values of one instance with n stored rows to `out`. `dot` has the inner products of the instance with the rows. `sq` is the
+  // squared norm of the instance, `sq_stored` those of the rows, and `scale_stored` has scale() of the rows.
   void row(const float* dot, const float* sq_stored, const double* scale_stored, double sq, std::size_t n,
            double* out) const {
     if (kind == Kind::gaussian)

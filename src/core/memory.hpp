@@ -1,5 +1,5 @@
-// Counted memory: the containers of a learner count their allocations in the learner's `Bytes`, so memory_bytes needs no estimates. Also
-// two functions that several stores and rules use: flushed() and keyed_hash().
+// Counted memory: the containers of a learner count their allocations in the learner's `Bytes`, so memory_bytes needs no estimates. This
+// file also has two functions that several stores and rules use: flushed() and keyed_hash().
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace budgetron {
 
-// Numbers that decay step by step are set to 0 below this limit. Otherwise they would become subnormal, and arithmetic on subnormal numbers
-// can be a hundred times slower.
+// Numbers that decay step by step are set to 0 when their magnitude falls below this limit. Otherwise they would become subnormal, and arithmetic
+// on subnormal numbers can be a hundred times slower.
 constexpr double kTiny = 1e-300;
 inline double flushed(double value) { return value < kTiny && value > -kTiny ? 0.0 : value; }
 

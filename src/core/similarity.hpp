@@ -44,11 +44,12 @@ class Similarity {
   void multiply(Task task, const std::int64_t* task_ids, const std::int64_t* clusters, std::size_t n, double* row, Workspace* workspace) const {
     multiply(task, task_ids, clusters, n, row, row, row, workspace);
   }
-  virtual double largest_self() const = 0;  // max_i (A⁻¹)_ii, the square of c_G in docs/graphs.md
+  // max_i (A⁻¹)_ii, or an upper bound of it for some large graphs: the square of `c_g` in docs/graphs.md.
+  virtual double largest_self() const = 0;
 };
 
-// Complete, disconnected and clustered graphs. A⁻¹ has three different values: on the diagonal, within a cluster (`off`), and 0
-// between clusters. So no table is needed, whatever the number of tasks.
+// Complete, disconnected and clustered graphs. A⁻¹ has at most three different values: one on the diagonal, one within a cluster
+// (`off`), and 0 between clusters. So no table is needed, whatever the number of tasks.
 class Clique final : public Similarity {
  public:
   using Similarity::multiply;

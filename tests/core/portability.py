@@ -1,10 +1,10 @@
 """Build and run the C++ stress program with every supported compiler: `make portability`.
 
-Each compiler builds it twice with warnings as errors: once optimised, with all SIMD levels, and once with the
-sanitizers whose runtime is installed. The optimised program is run at each level that this CPU has. One GCC and one
-Clang also build it without vector extensions. The program for aarch64 runs under qemu. Missing compilers are installed
-from Debian if this process may do so; otherwise they are reported and left out. The exit code is 1 if any build or run
-fails.
+Each compiler builds it twice with warnings as errors: once optimised, with all SIMD levels of its processor, and once
+with the sanitizers whose runtime is installed. The optimised program is run at each level that this CPU has. One GCC
+and one Clang also build it without vector extensions. The program for aarch64 runs under qemu. Missing compilers are
+installed from Debian if this process may do so; otherwise they are reported and left out. The exit code is 1 if any
+build or run fails.
 
 `make cross` builds it for Windows and macOS with Zig, which pip installs, and runs the program for Windows if wine is
 installed.
@@ -146,7 +146,7 @@ def sanitizer_of(compiler: Compiler) -> str | None:
 
 
 def check(compiler: Compiler) -> list[str]:
-    """Build and run the stress program in all ways. Returns one line per build and run."""
+    """Build and run the stress program in all ways. Returns lines about the runs, and about what was left out."""
     native = (compiler.system, compiler.arch) == (platform.system(), platform.machine())
     scale = [] if native else [SLOW]
     levels = list(LEVELS) if compiler.arch == "x86_64" else ["baseline"]

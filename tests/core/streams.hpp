@@ -26,8 +26,9 @@ struct Stream {
   std::vector<std::int64_t> indptr{0}, task_ids, clusters;
   std::vector<std::int32_t> indices, labels;
 
-  // The values of the first `integer_rows` rows are integers. Some rows are zero, and some repeat the row before. `offset` is added to all values
-  // from row 11 on, and subtracted instead in the last third of the stream, so that a reference point moves at least once, and usually twice.
+  // The values of the first `integer_rows` rows are integers. Some rows are zero, and some repeat the row before. Then `offset` is added to all
+  // values from row 11 on, and subtracted instead in the last third of the stream, so that a reference point moves at least once, and usually
+  // twice.
   Stream(std::size_t n_, std::size_t d_, int classes, std::int64_t tasks, bool by_cluster, std::size_t integer_rows, unsigned seed, double offset = 0)
       : n(n_), d(d_) {
     std::mt19937 rng(seed);
@@ -171,7 +172,7 @@ void for_each_config(Use use) {
                 c.parameters.set("shrink", std::uint64_t{0});
                 c.parameters.set("amount", 0.5);
               }
-              // With at least 4 B rows (8 for B = 2), evictions are applied in batches.
+              // A limit of at least 4 B rows allows batches of evictions: here for B = 1 and B = 2, but not for B = 12.
               if (rule == "shared_projectron" && capacity) c.parameters.set("max_task_rows", std::uint64_t{capacity == 2 ? 8u : 4u});
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
@@ -310,7 +311,7 @@ void for_each_config(Use use) {
             }
 }
 
-// A name for a configuration: its rule, kernel and store.
+// A name for a configuration: its rule, its kernel, its store, and whether it has a budget.
 inline std::string name_of(const Config& c) {
   const char* const kernels[] = {"none", "linear", "polynomial", "gaussian"};
   std::string name = c.rule + ", kernel " + kernels[static_cast<int>(c.kernel.kind)];

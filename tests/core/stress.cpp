@@ -1,7 +1,7 @@
-// Tests the core without Python: every rule, store, kernel and kind of graph learns a random stream, and invariants are checked after
-// every block. Built with the sanitizers by `make sanitize`, and by every compiler named in portability.py. With an argument n, the
-// program runs only every n-th configuration, and one of each rule, kernel and store. To save time, `make sanitize` passes such an n, and
-// portability.py does so for programs that run under an emulator.
+// Tests the core without Python: every rule, store, kernel and kind of graph learns a random stream, and invariants are checked after every
+// block. Built with the sanitizers by `make sanitize`, and by every compiler named in portability.py. With an argument n, the program runs
+// only every n-th configuration and one of each rule, kernel and store, and fewer graphs and texts. To save time, `make sanitize` passes
+// such an n, and portability.py does so for programs that run under an emulator.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -180,7 +180,8 @@ void scan_random_lines(unsigned seed) {
   expect(together.indptr.back() == static_cast<std::int64_t>(indices.size()), "the entries do not end with the last row");
 }
 
-// A random graph of k tasks with edge weights from 1/spread to spread. Thirty of its tasks form a clique.
+// A random graph of k tasks with edge weights from 1/spread to spread, as its Laplacian if `singular`, otherwise the Laplacian plus I. If k
+// is large enough, thirty of its tasks form a clique.
 Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsigned seed) {
   std::mt19937 rng(seed);
   std::uniform_real_distribution<double> exponent(-1.0, 1.0);

@@ -22,7 +22,7 @@ INJECTED = "a mistake that the test made"
 
 @pytest.fixture
 def sources(tmp_path):
-    """Return a copy of the files that the build reads."""
+    """Return a folder with copies of the files that the build reads."""
     for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path / name)
     ignored = shutil.ignore_patterns("*.so", "__pycache__")

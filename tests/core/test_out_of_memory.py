@@ -48,7 +48,7 @@ for model in models:
     model.partial_fit(X[:40], y[:40], tasks=tasks[:40])
 model, twin = models
 before = model._engine.state(), model.memory_bytes_, model.active_set_.task
-limit_memory(40 * 2**20)  # the rows take 128 MB, and at least half of them are mistakes, which would be stored
+limit_memory(40 * 2**20)  # the rows take 128 MB, and about half of them are mistakes, which would be stored
 try:
     model.partial_fit(X, y, tasks=tasks)
 except MemoryError:

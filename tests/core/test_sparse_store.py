@@ -18,10 +18,10 @@ pytestmark = pytest.mark.skipif(not native.available, reason="built without a co
 
 @st.composite
 def streams(draw):
-    """Draw blocks of sparse rows with small or large counts, integers beyond 16 bits, or fractions.
+    """Draw blocks of sparse rows with small or large integers, integers beyond 16 bits, or fractions.
 
-    Some features are frequent. Returns the number of features, the blocks, the budget, and the size of the pool of
-    non-zeros.
+    Some features are frequent. Returns the number of features, the blocks, the budget, and the largest number of
+    non-zeros that may be stored (None: no limit).
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
     d = draw(st.sampled_from([3, 40, 3000]))
@@ -89,7 +89,7 @@ def test_counts_take_less_memory_than_other_numbers():
     )
     assert counts.memory_bytes_ < 0.8 * fractions.memory_bytes_
     mixed = counts.partial_fit(X[:1] * 0.3, [1 - counts.predict(X[:1] * 0.3)[0]])  # a mistake, so the row is stored
-    assert mixed.memory_bytes_ > 0.8 * fractions.memory_bytes_  # one fraction turns the 16-bit store into floats
+    assert mixed.memory_bytes_ > 0.8 * fractions.memory_bytes_  # one fraction converts the 16-bit store to float64
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.3], ids=["counts", "fractions"])

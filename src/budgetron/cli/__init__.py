@@ -4,10 +4,12 @@ This module has the group of commands, the exit codes, and the conversion of exc
 a command's module before that command is called, so that `budgetron --help` and shell completion stay quick.
 
 exit code 0     success
-          1     the command ran, and its check failed (a damaged file, for instance); or the reader closed the pipe
+          1     the command ran, but its check failed (a damaged file, for instance) or some of its runs failed
+                (`reproduce`); or the reader closed the pipe
           2     wrong input; the message says what is accepted and what to change
           3     operational failure: a disk, the network, a worker or a missing package
-          130   stopped by Ctrl-C, SIGTERM or SIGHUP; with --save, the model so far has been saved
+          130   stopped by Ctrl-C, SIGTERM or SIGHUP; `run --save` has saved the model so far, unless a second signal
+                stopped it at once
 """
 
 from __future__ import annotations

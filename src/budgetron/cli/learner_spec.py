@@ -33,7 +33,7 @@ _OWN_OPTIONS = {"budget", "kernel", "graph"}  # parameters with their own option
 
 @dataclass(frozen=True)
 class LearnerSpec:
-    """A learner as written on the command line; `build` creates it."""
+    """The options that describe a learner; `build` creates the learner."""
 
     learner: str = "Budgetron"
     budget: str | None = None  # None: the default of the learner
@@ -43,7 +43,7 @@ class LearnerSpec:
     graph_rows: Sequence[Sequence[str]] = field(default=(), repr=False, compare=False)
 
     def checked(self, who: str) -> LearnerSpec:
-        """Validate every part, find the learner's class name, and read the graph's file."""
+        """Validate every part. Return a copy with the learner's exact name and with the rows of the graph's file."""
         name = learner_named(who, self.learner)
         kernel_of(who, self.kernel)
         _parameters(who, name, self.others)
@@ -108,7 +108,7 @@ def default_budget(learner: str) -> str:
 
 
 def learner_named(who: str, text: str, option: str = "--learner") -> str:
-    """Return the class name of a learner, given that name or a paper's abbreviation; or the name of a preset.
+    """Return the class name for a class name or the paper's name of a learner; return the name of a preset as it is.
 
     Case is ignored.
     """
@@ -180,7 +180,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
 
 
 def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
-    """Create the task graph. Task names are parsed as in a stream, so that both name the same tasks."""
+    """Create the task graph. Task names are parsed as in a stream, so that the tasks of the stream are found in it."""
     from budgetron import graphs
     from budgetron.io.encoding.values import parse_task
 
@@ -253,7 +253,7 @@ def _edge_weight(who: str, text: str, row: Sequence[str]) -> float:
 def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, Any]:
     """Parse the values of --set, each NAME=VALUE."""
     hints = inspect.signature(_class_and_preset(learner)[0]).parameters
-    # A value on the command line is a number or a word; parameters of other types can be set in Python only.
+    # A parameter that takes a sequence can be set in Python only. The task column has the option --task.
     known = {name for name in hints if "Sequence" not in str(hints[name].annotation)} - _OWN_OPTIONS - {"task_column"}
     arguments = {}
     for text in others:

@@ -22,7 +22,10 @@ def in_shards(path: str | None) -> bool:
 
 
 def load(path: str) -> tuple[Any, Columns | None]:
-    """Load a model and its columns for prediction. Of a directory that a process has open, a copy is loaded."""
+    """Load a model and its columns for prediction.
+
+    From the directory of a sharded model, a copy is loaded, which does not disturb a process that has it open.
+    """
     from budgetron import io
 
     if not in_shards(path):

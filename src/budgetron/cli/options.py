@@ -66,7 +66,7 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class LearnerName(click.ParamType):  # type: ignore[type-arg]
-    """A learner's class name or paper name, in any case."""
+    """A learner's class name, its name in the paper, or the name of a preset; upper and lower case are the same."""
 
     name = "learner"
 
@@ -95,7 +95,7 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--budget",
             metavar="N|SIZE",
             help="Stored examples, or a size such as 64KiB: the total, also in shards.  "
-            "[default: 4 MiB for Budgetron, else 500]",
+            "[default: 4 MiB for Budgetron, 200 for SecondOrderPerceptron, else 500]",
         ),
         click.option(
             "--kernel",
@@ -110,7 +110,7 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_options(command: Callable[..., Any], options: list[Decorator]) -> Callable[..., Any]:
-    # Decorators are applied from the last to the first, so that --help lists them in this order.
+    # Decorators are applied from the last to the first, so that --help lists the options in this order.
     for option in reversed(options):
         command = option(command)
     return command
@@ -152,7 +152,7 @@ class StreamOptions:
         return cls(source, **single, **lists, classes=classes)
 
     def words(self, columns: bool = True) -> list[str]:
-        """Return the options for reading the same stream again.
+        """Return the options for reading the same stream again, except --on-error and --limit.
 
         With `columns=False`, options about columns are left out, because a saved model knows its columns.
         """

@@ -1,7 +1,8 @@
 """Output files: checked before the work begins, then written completely or not at all.
 
 An existing file is replaced only with --overwrite, so that a repeated command from the shell history cannot destroy a
-model. A file is written under a temporary name in the same folder and renamed when it is complete.
+model. The model that a command reads may be saved under its own name without --overwrite. A file is written under a
+temporary name in the same folder and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def check(
 ) -> None:
     """Raise an error before the run if the output could not be written after it.
 
-    `own` is a file that may be replaced without --overwrite: the model that is resumed. `devices` allows pipes and
-    devices.
+    `own` is a file that may be replaced without --overwrite: the model that is resumed or calibrated. `devices` allows
+    pipes and devices.
     """
     if path is None:
         return
@@ -37,14 +38,17 @@ def check(
         raise input_error(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {folder}.")
     if not os.access(folder, os.W_OK):
         raise input_error(who, option, "in a folder you may write to", repr(path))
-    # `samefile` also recognises a symbolic link to the model that is resumed.
+    # `samefile` also recognises a symbolic link to `own`.
     is_own = own is not None and Path(own).exists() and target.exists() and target.samefile(own)
     if target.exists() and target.is_file() and not (overwrite or is_own):
         raise input_error(who, option, "a new file", f"{path!r}, which exists", "Replace it with --overwrite.")
 
 
 def check_folder(who: str, option: str, path: str | None, overwrite: bool, own: str | None = None) -> None:
-    """Raise an error before the run if a sharded model could not be saved to this folder after it."""
+    """Raise an error before the run if a sharded model could not be saved to this folder after it.
+
+    `own` is a folder that may be replaced without --overwrite: the model that is resumed.
+    """
     if path is None or "://" in path:
         return
     from budgetron.distributed import is_in_shards, is_live

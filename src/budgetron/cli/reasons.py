@@ -80,7 +80,8 @@ def _nearest_examples(reasons: Any, model: Any, row: Any, task: Any, n: int) -> 
     """Yield the stored examples with the largest kernel values, and what each of them adds to the margin."""
     classes = model.classes_.tolist()
     # The keys of the JSON are those of version 0.1: "alike" is the kernel value, "pull" is what the example adds to the
-    # margin. With two classes that is the margin of the second class, otherwise one number per class.
+    # margin. With two classes, "pull" is one number, for the margin of the second class. Otherwise it is a list with
+    # one number per class.
     if len(classes) == 2:
         explanations = [reasons]
     else:
@@ -92,7 +93,10 @@ def _nearest_examples(reasons: Any, model: Any, row: Any, task: Any, n: int) -> 
 
 
 def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, Any]:
-    """Explain the prediction of every row of a file, and average the terms per feature. Returns values for JSON."""
+    """Explain the prediction of every row of a file, and average the terms per feature.
+
+    Returns values for JSON, with the 100 features whose terms are largest.
+    """
     from budgetron import evaluate, io
     from budgetron.cli import models
 

@@ -4,9 +4,9 @@
     client.learn([0.2, 1.5], "spam", task="ann")
     client.predict([0.3, 1.4], task="ann").label
 
-The clients retry a request if its response is lost. No retry learns a label twice: `learn` sends an idempotency key,
-and the other labels name the prediction or the log record that they belong to. The package needs the extra `client`
-(httpx). It must not import the service.
+The clients retry a request if its response is lost. No retry learns a label twice: `learn` and `learn_many` send an
+idempotency key, `feedback` names the prediction, and `correct` names the log record. The package needs the extra
+`client` (httpx). It must not import the service.
 """
 
 from __future__ import annotations

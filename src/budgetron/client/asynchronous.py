@@ -44,9 +44,9 @@ class AsyncClient:
     ) -> Prediction:
         """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
 
-        With `explain`, the prediction has `reasons`. `ask` is the share of predictions for which you can get a label.
-        With it, the prediction's field `ask` says whether its label is worth asking for. If the label is worth asking
-        for, the prediction has an `id`, and `queue` lists it.
+        With `explain`, the prediction has `reasons`. The argument `ask` is the share of predictions for which you can
+        get a label. If it is given, the prediction's field `ask` says whether its label is worth asking for. If it is,
+        the prediction has an `id`, and `queue` lists it.
         """
         call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
         prediction: Prediction = await self._call(call)

@@ -141,7 +141,10 @@ def get(settings: ClientSettings, rest: str) -> Call:
 
 
 def task_path(task: Any) -> str:
-    """The URL path of a task. A string of digits is put in quotes, so that the service does not read it as a number."""
+    """The URL path of a task. A string of digits is put in quotes, so that the service does not read it as a number.
+
+    A string that has quotes already is put in quotes too, because the service removes one pair.
+    """
     text = str(task)
     if isinstance(task, str) and (text.removeprefix("-").isdigit() or text[:1] == text[-1:] == '"'):
         text = f'"{text}"'

@@ -34,7 +34,8 @@ class Client:
         Seconds to wait for a response.
     retries : int, default=6
         How often a call is retried if there is no response, or if the service is busy. The waits between retries
-        double, up to 10 seconds, unless the service says how long to wait. No retry learns a label twice.
+        double, unless the service says how long to wait. No wait is longer than 10 seconds. No retry learns a label
+        twice.
     """
 
     def __init__(
@@ -59,9 +60,9 @@ class Client:
     ) -> Prediction:
         """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
 
-        With `explain`, the prediction has `reasons`. `ask` is the share of predictions for which you can get a label.
-        With it, the prediction's field `ask` says whether its label is worth asking for. If the label is worth asking
-        for, the prediction has an `id`, and `queue` lists it.
+        With `explain`, the prediction has `reasons`. The argument `ask` is the share of predictions for which you can
+        get a label. If it is given, the prediction's field `ask` says whether its label is worth asking for. If it is,
+        the prediction has an `id`, and `queue` lists it.
         """
         call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
         prediction: Prediction = self._call(call)
@@ -115,7 +116,8 @@ class Client:
 
         X, y and tasks may be generators of more examples than fit in memory. Only one batch and the margins are in
         memory: a batch is sent when it is full, and released when it is acknowledged. If a batch fails, the call raises
-        an error. The batches before it have been learned.
+        an error. The batches before it have been learned. The failed batch may have been learned too, if only its
+        response was lost.
         """
         margins: list[Any] = []
         for examples in calls.batches(X, y, tasks, batch, offset):

@@ -5,8 +5,8 @@
 
 φ(x) are the D features in which the answer is linear. Task i of k tasks has the weights w_i(t) at position t of the
 stream. w_i are unit vectors with chosen cosines between tasks. Task i drifts from w_i towards v_i as the angle θ_t
-grows. If there are enough features, all vectors are made from one orthonormal family; then the cosines are exact and
-not only expected values.
+grows. If there are enough features, all w_i and v_i are made from one orthonormal family, so that the cosines are
+exact. Otherwise they are right on average.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Shift:
     """A concept drift: when the weights rotate, by how many degrees, and whether all tasks rotate together.
 
     `begin` and `end` are positions as shares of the stream. With `alike`, all tasks rotate in the same way and stay as
-    related as before. Otherwise each task rotates in its own direction, and the cosines between
-    tasks are multiplied by cos²θ.
+    related as before. Otherwise each task rotates in its own direction, and the cosines between tasks are multiplied by
+    cos²θ.
     """
 
     begin: float = 0.5
@@ -106,9 +106,10 @@ def draw_weights(
     mean: Floats | None,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    """Return w and v: unit vectors with the cosines in `relation`, orthogonal to the mean of φ.
+    """Return w and v: unit vectors orthogonal to the mean of φ. w has the cosines in `relation`.
 
-    Because they are orthogonal to the mean, the two classes are about equally frequent for all weights.
+    v has the same cosines with `alike`, otherwise cosines of 0. Because all vectors are orthogonal to the mean, the two
+    classes are about equally frequent for all weights.
     """
     # One cosine for all pairs of tasks needs a common direction besides one direction per task.
     family = k if isinstance(relation, np.ndarray) else k + 1

@@ -51,7 +51,8 @@ def kinds(
 def grid(n: int = 8000, *, side: int = 10, d: int = 10, noise: float = 0.3, seed: int = 0) -> RelatedTasks:
     """Generate tasks on a grid of side × side, numbered row by row, whose weights vary smoothly over the grid.
 
-    The weights are drawn with the covariance (0.05 I + L)⁻¹, where L is the Laplacian of `grid_graph`.
+    The weights are drawn with the covariance (0.05 I + L)⁻¹, where L is the Laplacian of `grid_graph`, and then divided
+    by their standard deviation.
     """
     rng = np.random.default_rng(seed)
     k = side * side

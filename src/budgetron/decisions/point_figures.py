@@ -39,12 +39,12 @@ class PointFigures:
 
     @property
     def low(self) -> float | None:
-        """Below this probability (or margin), the first of two labels is decided; None: never."""
+        """Below this probability (or margin), the first of two labels is decided; None: never, or not two labels."""
         return None if len(self.counts) != 1 or self.cuts[0] == 0 else self._edge(self.cuts[0])
 
     @property
     def high(self) -> float | None:
-        """From this probability (or margin) on, the second of two labels is decided; None: never."""
+        """From this probability (or margin) on, the second of two labels is decided; None: never, or not two labels."""
         return None if len(self.counts) != 1 or self.cuts[1] >= BINS else self._edge(self.cuts[1])
 
     def _edge(self, cut: int) -> float:
@@ -88,7 +88,10 @@ class PointFigures:
         return np.array([self.costs.fp, self.costs.fn, self.costs.ask or 0.0])
 
     def constant_costs(self) -> tuple[float, float] | None:
-        """Return the costs per example of always deciding the first and always the second label; None without costs."""
+        """Return the costs per example of always deciding the first, and always the second label.
+
+        None without costs, and if nothing was counted.
+        """
         if self.costs is None or not self.n:
             return None
         negatives, positives = self.counts[0].sum(axis=1)

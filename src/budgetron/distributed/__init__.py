@@ -1,8 +1,8 @@
 """Distributed models: one model in shards or replicas, in threads of one process or on a Ray cluster.
 
-`ShardedModel` splits a model exactly, by connected component of the task graph. `ReplicatedModel` splits one component
-approximately. The command line uses both, and the service uses `ShardedModel`. This package must not import the command
-line or the service.
+`ShardedModel` splits a model by connected component of the task graph, which loses nothing that tasks learn from each
+other. `ReplicatedModel` splits one component approximately. The command line uses both, and the service uses
+`ShardedModel`. This package must not import the command line or the service.
 
 >>> from budgetron import Forgetron, distributed, graphs
 >>> model = distributed.ShardedModel(Forgetron(budget=4000, graph=graphs.disconnected()), shards=16, workers=2)

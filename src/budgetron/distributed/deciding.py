@@ -2,8 +2,9 @@
 
 `ShardDeciding` is a base class of `ShardedModel`. Its process, the coordinator, sees the margins of all shards, so it
 has the only operating point. The point belongs to the prototype of `input_validation`, so it is part of the record of a
-directory and of the files that `save` writes. After a crash, counts since the last snapshot may be missing.
-`ShardedHost` loses no counts, because it stores the point in its journal.
+directory and of the files that `save` writes. After a crash, the counts since the record was last written may be
+missing: `snapshot` and `close` write it, but the automatic snapshots of shards do not. `ShardedHost` loses no counts,
+because it stores the point in its journal.
 """
 
 from __future__ import annotations

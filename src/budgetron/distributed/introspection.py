@@ -33,7 +33,7 @@ class Shard(ShardStatistics):
 class Introspection:
     """Statistics, workers and shares. Most properties and methods need running workers.
 
-    The workers start with the first block, or with `ShardedModel.open`, and end with `close`.
+    The workers start with the first block, or with `ShardedModel.open` or `load`, and end with `close`.
     """
 
     learner: Any
@@ -43,7 +43,7 @@ class Introspection:
     _busy_tasks: BusyTasks
     _placement: Placement
     _workers: WorkerGroup
-    _mistakes: list[int]  # how many each shard had made at the last rebalancing
+    _mistakes: list[int]  # how many each shard had made at the start or the last rebalancing
     _examples_since_maintenance: int  # since the last rebalancing or exchange
     _rebalancing: threading.Lock
     _counting: threading.Lock  # held while the operating point counts examples
@@ -68,7 +68,7 @@ class Introspection:
         return shard
 
     def busy_tasks(self, n: int = 10) -> list[tuple[Hashable, int, int]]:
-        """The n tasks with the most examples since this model was opened, as (task, examples, shard).
+        """The n tasks that sent the most examples since the shards started, as (task, examples, shard).
 
         The counts are approximate if there are more than 20,000 tasks; see `BusyTasks`.
         """
@@ -96,7 +96,6 @@ class Introspection:
             if isinstance(self.learner, Forgetron):
                 # A Forgetron evicts examples only when it makes a mistake, so only unused capacity can be moved.
                 new_capacities = unused_only(new_capacities, capacities, [shard.n_stored for shard in statistics])
-            # Shards that shrink come first, so that the total never exceeds the budget.
             order = sorted(range(self.shards), key=lambda shard: new_capacities[shard] - capacities[shard])
             for shard in order:
                 if new_capacities[shard] != capacities[shard]:
@@ -131,7 +130,7 @@ class Introspection:
 
     @property
     def kernel_(self) -> Any:
-        """The kernel of every shard, with numbers for all parameters."""
+        """The kernel of every shard, with numbers for all parameters. None if the learner uses no kernel."""
         self._check_fitted()
         return self._validator.prototype.kernel_
 

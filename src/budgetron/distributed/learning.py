@@ -2,8 +2,8 @@
 
 `ShardLearning` is a base class of `ShardedModel`, whose process is the coordinator. A block passes through
 `input_validation`, `placement`, `routing` and `worker_group`, all in the coordinator, and then through `worker`. The
-coordinator must validate a block completely before any shard learns a row of it, and ask all shards about a key before
-any of them learns.
+coordinator must validate a block completely before any shard learns a row of it. It must ask all shards about a key
+before any of them learns, unless the key is known to be new.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ShardLearning(ShardDeciding):
         return margins
 
     def learn_many(self, requests: Sequence[Request]) -> list[Margins | Exception]:
-        """Learn several requests in order, in one round trip to the workers.
+        """Learn several requests in order. Small ones are sent to the workers together.
 
         Returns margins or an exception per request. No shard learns a row of a rejected request. Errors of workers or
         disks are raised; requests with keys can then be sent again.
@@ -129,7 +129,7 @@ class ShardLearning(ShardDeciding):
     ) -> list[Job | Exception]:
         """Learn requests in order. Returns a job with its margins, or an exception, per request."""
         jobs: list[Job | Exception] = []
-        together: list[Job] = []  # the jobs that are sent in one round trip
+        together: list[Job] = []  # the jobs that are sent together
         for request in requests:
             if isinstance(request, Exception):
                 jobs.append(request)
@@ -221,7 +221,7 @@ class ShardLearning(ShardDeciding):
     def _learn_job(self, job: Job) -> Margins:
         """Learn the rows of a job in steps, with maintenance between them. Returns the margins."""
         interval = self._interval()
-        # Steps are multiples of `block`, so that maintenance does not depend on how a stream is divided into calls.
+        # Maintenance also runs within a long call. Steps are multiples of `block`, so only the last batch is short.
         step = job.n if interval is None else max(1, interval // self.block) * self.block
         for start in range(0, job.n, step):
             rows = range(start, min(start + step, job.n))

@@ -5,7 +5,8 @@
 A shard is a learner with its own share of the budget. Tasks of different components never influence each other. So each
 shard computes exactly the margins of a local learner with that share and the same kernel, which gets only the rows of
 the shard's tasks. The number of workers makes no difference. (With ``gamma="scale"``, the first block determines one γ
-for all shards.) The process that has the `ShardedModel` is called the coordinator.
+for all shards. With sparse rows and a budget in bytes, it also determines how the memory of every shard is planned.)
+The process that has the `ShardedModel` is called the coordinator.
 
 Learning is in `learning`, files are in `on_disk`, statistics in `introspection`. This file has the parameters,
 prediction, and the start and end of the workers.
@@ -64,7 +65,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
     shares : {"fixed", "demand"}, default="fixed"
         Equal shares of the budget, or shares that follow the mistakes of each shard.
     rebalance_every : int, default=50000
-        Examples between two moves of shares with ``shares="demand"``.
+        Examples, at least, between two moves of shares with ``shares="demand"``.
     pins : mapping from task to shard, optional
         Assigns the component of a task to a shard. To assign a shard to a worker, see `pin`.
     block : int, default=1024
@@ -83,7 +84,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
     ----------
     shards_ : list of Shard
         The statistics of each shard, and its worker.
-    classes_, kernel_ : determined by the first block
+    classes_, kernel_ : determined by the first block, except for classes that a later block completes
     n_seen_, n_mistakes_, n_stored_, memory_bytes_, capacity_ : int
         Over all shards. `memory_bytes_` does not include what the coordinator needs, which is bounded: the empty
         prototype that validates input, blocks in progress, and the counters of `busy_tasks`.

@@ -194,7 +194,7 @@ class ShardedHost:
         return sum(len(answer.margins) for _, answer in answers if isinstance(answer, Learned))
 
     def _send(self, numbered: Sequence[tuple[int, bytes]], is_new: bool = False) -> list[tuple[int, Any]]:
-        """Send requests to the shards, in order. Returns the answer or `InputError` of each; a failure is raised."""
+        """Send requests to the shards, in order. Returns the answer or rejection of each; a failure is raised."""
         self._point = deepcopy(self.model.operating_point)
         answers: list[tuple[int, Any]] = []
         group: list[tuple[int, blocks.LoggedBlock]] = []
@@ -264,7 +264,7 @@ class ShardedHost:
         )
 
     def check_ready(self) -> None:
-        """Raise the error that `learn_many` would raise now: of the journal, of a shard's log, or of a lost worker."""
+        """Raise the error that `learn_many` would return now: of the journal, of a shard's log, or of a lost worker."""
         if not self._commit_lock.acquire(timeout=_LOCK_TIMEOUT):
             if self.failing is not None:
                 raise self.failing

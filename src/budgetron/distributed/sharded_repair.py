@@ -27,7 +27,7 @@ def verify_sharded(directory: Path) -> dict[str, Verification]:
 
 
 def _shard_folders(directory: Path) -> list[Path]:
-    """The folders of the shards that have a log, if the journal is intact."""
+    """Check the journal. Returns the folders of the shards that have a log."""
     with tempfile.TemporaryDirectory(prefix="budgetron-") as name, reported_as(Path(name), directory):
         with storage_errors(directory / NAME):
             copy_database(directory / NAME, Path(name) / NAME)
@@ -42,7 +42,7 @@ def _shard_folders(directory: Path) -> list[Path]:
 
 
 def repair_sharded(directory: Path) -> dict[str, Replacement | None]:
-    """Repair the journal and every shard. The value of an intact one is None."""
+    """Repair the journal and every shard. Returns what replaced each of them; None for those that were intact."""
     done: dict[str, Replacement | None] = {JOURNAL: None}
     with locked_stage(directory) as stage:
         try:

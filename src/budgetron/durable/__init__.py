@@ -1,7 +1,7 @@
 """Durable learning: a model with a write-ahead log and snapshots in its own directory.
 
 Every example is on disk before it is acknowledged. A request that is sent again with the same idempotency key is not
-learned again.
+learned again, as long as the key is stored.
 
     host = Host.open("spam", make_model=lambda: Budgetron(budget=500))
     learned = host.learn(X, y, tasks, key="batch-17")     # logged, forced to disk, learned, then returned

@@ -7,9 +7,9 @@ Offsets are another model's scores of the examples.
 
 `kind` is "dense", "csr", "records" (raw dicts, which the model's columns encode), "forget" (a task to forget), or
 "point" (the settings of an operating point, which turns scores into decisions; version 3). Arrays are little-endian
-bytes with their dtype. Tasks and labels that are an array of numbers are written in the same way. Other tasks and
-labels are written one by one, as in a model file, so they may be any plain hashable value. The byte layouts are a file
-format: they must not change without a migration.
+bytes with their dtype. Tasks, labels and classes in an array of numbers are written in the same way. Other tasks,
+labels and classes are written one by one, as in a model file, so they may be any plain hashable value. The byte layouts
+are a file format: they must not change without a migration.
 
 Examples are converted here once (`validation.convert`), before they are logged. A model then learns the arrays that are
 decoded from the logged bytes, never the caller's own arrays. So a replay of the log after a crash learns exactly what
@@ -77,7 +77,7 @@ def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
     """Convert the examples of a request, and encode them for the log.
 
     A list of dicts is stored as it is if `raw` (the model has columns that encode it), otherwise hashed to `width`
-    features.
+    features, or to `DICT_FEATURES` before the first block.
     """
     kind, examples = _convert(request, width, raw)
     rows = examples.rows
@@ -86,8 +86,8 @@ def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
     if kind != "records":
         parts = [rows] if kind == "dense" else [rows.data, rows.indices, rows.indptr]
         arrays = list(map(_encode_array, parts))
-    # Lists are encoded value by value, not as the arrays that they were converted to. Earlier versions did the same, so
-    # the bytes of a retry equal those of the first request even if an earlier version logged it.
+    # Lists of labels are encoded value by value, not as the arrays that they were converted to. Earlier versions did
+    # the same, so the bytes of a retry equal those of the first request even if an earlier version logged it.
     labels = request.y if isinstance(request.y, list | tuple) else examples.labels
     fields: dict[str, Any] = {
         "kind": kind,

@@ -3,7 +3,7 @@
 The model is computed again in memory. The last snapshot before the record is loaded; if there is none, a new model is
 created. This model learns the later records of the log again, with the changed record among them. Then one transaction
 writes the changed record, the computed model as a snapshot, and a line of the audit trail. After a crash, either all
-three are on disk or none. Snapshots that contain the wrong example are deleted.
+three are on disk or none. Of the old snapshots, only the one from which the replay began stays.
 
 `Host.correct` and `Host.withdraw` call this under the commit lock. Meanwhile, learning waits, and predictions use the
 old model. The stored answers to idempotency keys do not change, so a retry of the corrected request learns nothing.
@@ -46,7 +46,7 @@ class Correction:
 
     number: int
     position: int  # the number of the record
-    row: int  # the index of the example in its request
+    row: int  # the index of the example in the record as it was logged
     old: Any
     new: Any
     withdrawn: bool
@@ -184,9 +184,9 @@ class Corrections:
         return (0 if labels is None else len(labels)) + len(self._withdrawn_rows(position)) > 1
 
     def _locate(self, payload: bytes, position: int, row: Any) -> tuple[int, int, Any]:
-        """The index of an example in its record, its row in the request, and its label.
+        """The index of an example in its record now, its index when the record was logged, and its label.
 
-        The index is smaller than the row if earlier rows of the same request were withdrawn.
+        The two differ if earlier examples of the same record were withdrawn.
         """
         logged = blocks.decode_block(payload)
         if logged.kind in ("forget", "point"):

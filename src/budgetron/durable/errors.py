@@ -1,9 +1,9 @@
 """The exceptions of durable models, and the translation of SQLite and file system errors into them.
 
-After an error the model and the log are as they were before the call, except in three cases: `NotCopied`, a
-`StaleOwner` of the copy (another process has taken over the copy), and an error of the snapshot that follows the
-commit. In these cases the examples are logged and learned, but not acknowledged. HTTP statuses are not decided here:
-the service maps the classes to statuses.
+After an error, nothing of the call is in the model, except in three cases: `NotCopied`, a `StaleOwner` of the copy
+(another process has taken over the copy), and an error of the snapshot that follows the commit. In these cases the
+change is on disk and in the model, but not acknowledged. HTTP statuses are not decided here: the service maps the
+classes to statuses.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DamagedLog(StorageError):
 
 
 class DiskRefused(StorageError, OSError):
-    """The disk is full, read-only, or failed."""
+    """The disk, or the store of a copy, is full, read-only, or failed."""
 
 
 class DirectoryGone(StorageError):

@@ -4,9 +4,9 @@ Learning: a block is appended to the log and forced to disk, then learned, then 
 same time share one commit. If the model rejects a block, its bytes are deleted from the log. If the process ends before
 this deletion, the next recovery replays the block, and the model rejects it again.
 
-Recovery: the newest intact snapshot is loaded, and the log after it is replayed block by block. The first block is
-acknowledged only after the first snapshot is written. So recovery of acknowledged blocks always starts from a snapshot,
-and does not depend on the arguments of `Host.open`.
+Recovery: the newest intact snapshot is loaded, and the log after it is replayed block by block. The first examples
+are acknowledged only after the first snapshot is written. So recovery of acknowledged examples always starts from a
+snapshot, and does not depend on the arguments of `Host.open`.
 
 `budgetron serve` and the workers of `budgetron.distributed` use this class. It must never acknowledge a block that is
 not on disk, and never learn a block that is not logged.
@@ -172,14 +172,14 @@ class Host(HostChanges):
         """Remove a task's stored examples and weights from the model. Logged like examples.
 
         The task's examples stay on disk, in the log and in an earlier snapshot, until the second snapshot after this
-        call.
+        call. (Snapshots without a new record between them count as one.)
         """
         return self._commit_queued([Entry(blocks.encode_forget(task))])[0]
 
     def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned:
         """Change the settings of the model's `OperatingPoint`, which turns scores into decisions. Logged like examples.
 
-        None removes the operating point. With other settings it keeps its counts of scores and labels.
+        None removes the operating point. An operating point with new settings keeps its counts of scores and labels.
         """
         return self._commit_queued([Entry(self._state.hosted.checked_point(settings))])[0]
 
@@ -242,9 +242,9 @@ class Host(HostChanges):
         try:
             state.write_snapshot_if_due()
         except Exception as error:
-            # If the first snapshot fails, nothing may be acknowledged, not even a retry. A later snapshot that the disk
-            # refuses raises no error here: the next commit tries again. It raises one if, for example, this host has
-            # lost its directory.
+            # If the first snapshot fails, nothing may be acknowledged, not even a retry. If the disk refuses a later
+            # snapshot, no error is raised here, and the next commit tries again. Other failures of a later snapshot are
+            # errors too, for example if this host has lost its directory.
             for entry in entries:
                 if not isinstance(entry.answer, Exception):
                     entry.answer = error
@@ -315,7 +315,8 @@ class Host(HostChanges):
 
         This writes 16 KiB to the disk. If the last commit failed, it writes at least as many bytes as that commit had.
         If the last snapshot failed, this writes the snapshot again. If another commit holds the lock for longer than
-        half a second, nothing is written, and the error of the last finished commit, if any, is raised.
+        half a second, nothing is written, and only an error that is known already is raised: that of `refuse_writes` or
+        of the last finished commit.
         """
         if not self._state.commit_lock.acquire(timeout=_LOCK_TIMEOUT):
             if (error := self._state.writes_refused or self._state.log.write_error) is not None:

@@ -47,7 +47,8 @@ class HostChanges(HostReads):
             If the record is no longer in the log, or the log does not have everything that the model learned before it.
             Nothing changes.
         InputError
-            If there is no such example, or the model rejects the label. Nothing changes.
+            If there is no such example, if it already has this label, or if the correction is not possible, for example
+            because the model rejects the label. Nothing changes.
         """
         return self._change(position, row, label, who, reason)
 
@@ -56,7 +57,7 @@ class HostChanges(HostReads):
         return self._change(position, row, WITHDRAWN, who, reason)
 
     def corrections(self, limit: int = 1000) -> list[Correction]:
-        """The audit trail of corrections, newest first."""
+        """At most `limit` lines of the audit trail of corrections, newest first."""
         state = self._state
         with state.commit_lock:
             state.check_open()
@@ -116,7 +117,7 @@ class HostChanges(HostReads):
             state.confirm()
 
     def confirm(self) -> None:
-        """Wait until the last commit is in the copy, if there is one. Raises `NotCopied` if it cannot be copied."""
+        """Wait until the copy of the model, if it has one, contains the last commit; or raise `NotCopied`."""
         state = self._state
         with state.commit_lock:
             state.check_writable()

@@ -55,7 +55,7 @@ class HostReads:
 
     @property
     def position(self) -> int:
-        """The number of the last record that was logged. Rejected records are counted too."""
+        """The number of the last record. Rejected records are counted too, and so is every replacement of the model."""
         return self._state.log.position
 
     @property

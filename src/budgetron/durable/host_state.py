@@ -104,7 +104,7 @@ class HostState:
             self.snapshot_error = None
 
     def write_snapshot_if_due(self) -> None:
-        """Write the first snapshot, or another one if the model has learned enough since the last."""
+        """Write the first snapshot, or another one if it is due (`Snapshots.is_due`)."""
         if not self.hosted.is_fitted:
             return
         if not self.snapshots.numbers:

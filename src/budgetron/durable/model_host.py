@@ -18,7 +18,7 @@ class ModelHost(Protocol):
 
     @property
     def in_shards(self) -> bool:
-        """Whether the model is in shards. Then it has no single model file, and queries may be slow."""
+        """Whether the model is in shards. Then it has no single model file, and queries wait for its workers."""
 
     @property
     def directory(self) -> Path: ...
@@ -88,8 +88,8 @@ class ModelHost(Protocol):
     def confirm(self) -> None:
         """Wait until the copy of the model, if it has one, contains the last commit.
 
-        Called if an activation or promotion of a version is repeated, because the first attempt may have failed while
-        it was being copied.
+        The service calls this if the activation or promotion of a version is repeated: the first attempt may have
+        replaced the model, and failed only in copying it.
         """
 
     def backup(self, path: Path) -> None: ...

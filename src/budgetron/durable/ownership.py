@@ -1,17 +1,17 @@
-"""The directory of a host, and the two small files beside the database: `lock`, and `acknowledged`.
+"""The directory of a host, and two small files beside the database: `lock`, and `acknowledged`.
 
-Directories and files can be read only by the user who created them. The next process that opens the directory deletes
-the temporary files of a killed process: they may contain copies of the model, and must not keep the data of a task that
-is forgotten later.
+Directories and files can be read only by the user who created them. The next process that locks the directory deletes
+the temporary files of a killed process. They may contain copies of the model, and a copy would still have the data of a
+task that the model forgets later.
 
 `lock` is locked through the operating system, which releases it when the process ends for any reason.
 
 `acknowledged` holds the number of the last record that was committed. It is written after each commit and not forced to
-disk, so after a crash it may be behind the database. It is ahead of the database only if the disk lost a commit for
-which fsync had succeeded. SQLite alone cannot detect such a loss, because its write-ahead file is also valid when its
-end is missing.
+disk, so after a crash it may be behind the database. If it is ahead of the database, the disk has lost a commit for
+which fsync had succeeded, or an older database was put in place by hand. SQLite alone cannot detect such a loss,
+because its write-ahead file is also valid when its end is missing.
 
-Used by `Host`, by its log, and by `ShardedHost`. Nothing here reads or writes the database.
+Used by hosts, logs, repairs and copies. Nothing here reads or writes the database.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def make_private(directory: Path) -> None:
 
 def remove_leftovers(directory: Path) -> None:
     """Delete the temporary files that a killed process left. Only the owner of the directory may call this."""
-    # The second prefix belongs to unfinished copies (`Log.copy_to`). Version 0.1 used the last two.
+    # `Log.copy_to` adds a dot to the name of a temporary file while it copies. Earlier versions used the last two.
     for prefix in (TEMPORARY, f".{TEMPORARY}", ".backup-", "..backup-"):
         for path in directory.glob(f"{prefix}*"):
             if path.is_dir():
@@ -81,7 +81,7 @@ class AcknowledgedMark:
             number, crc = _MARK.unpack(content)
             if zlib.crc32(content[:8]) == crc:
                 return int(number)
-        return 0  # A new file, or one torn by a power loss, counts as nothing acknowledged.
+        return 0  # A new file, or one torn by a power loss, says that nothing was acknowledged.
 
     def write(self, number: int) -> None:
         content = struct.pack("<Q", number)

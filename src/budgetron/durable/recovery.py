@@ -28,7 +28,7 @@ class Recovery:
     hosted: HostedModel
     position: int = 0  # the number of the last record that was read
     snapshot: int = 0  # the record number of the snapshot that was loaded; 0: none
-    rejected: int = 0  # records that are in the log but were rejected by the model
+    rejected: int = 0  # records of the last commit that the model rejected in the replay
     replayed_examples: int = 0  # how many examples of the log were learned again
     unusable: str = ""  # which newer snapshot could not be loaded, and why
 
@@ -81,8 +81,8 @@ def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] 
 def replay(log: Log, recovery: Recovery) -> None:
     """Learn the records that came after the snapshot.
 
-    The next commit deletes the bytes of the records that the model rejected. So only records of the last commit may be
-    rejected here. If the model rejects a record of an earlier commit, the log is damaged.
+    Every commit also deletes the bytes of records that the model rejected before that commit. So only records of the
+    last commit may be rejected here. If the model rejects a record of an earlier commit, the log is damaged.
     """
     rejected = log.unwritten.rejected
     rejected_batch, reason = 0, ""  # the commit of the rejected records, and why the last of them was rejected

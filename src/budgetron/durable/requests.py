@@ -1,7 +1,7 @@
 """The three forms of a request: the arguments of a call, the entry while it is committed, and the acknowledgement.
 
 `Host` and `ShardedHost` process requests in the same steps: `entry_of` for each request, `group_into_commits`, then the
-tables of `idempotency`, the log, the model, and `answer_of`.
+tables of `idempotency`, the log (or journal), the model, and `answer_of`.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class Learned:
     repeated : bool
         Whether the request had been learned before under the same idempotency key.
     classes : array or None
-        The labels that the margins belong to. None if the margins come from an earlier model, which was replaced, and
-        the current model has another number of classes.
+        The labels that the margins belong to. None if they are not known, for example because the margins come from an
+        earlier model, and the current model has another number of classes.
     n_before : int
         How many rows, counted from the first, had been learned before this call.
     """
@@ -205,7 +205,7 @@ def answer_of(entry: Entry) -> Learned | Exception:
 
 
 def check_key(key: Any, longest: int = MAX_KEY_LENGTH) -> None:
-    """Reject an idempotency key that is not a printable string of at most `longest` characters."""
+    """Reject an idempotency key that is not a printable string of 1 to `longest` characters."""
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= longest or not key.isprintable()):
         raise input_error(WHO, "key", f"a printable string of 1 to {longest} characters", shown(key))
 

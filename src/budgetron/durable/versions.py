@@ -4,7 +4,7 @@
     versions/candidate-POSITION    the candidate, as it was after record POSITION of the host
     versions/state.json            the version in use, the version before it, the candidate, and past changes
 
-A candidate is a version that is tried on part of the tasks, before it replaces the model in use. A file is written
+A candidate is a version that learns beside the model in use, and may answer for some of the tasks. A file is written
 before `state.json` names it. The file of a candidate is deleted after `state.json` names another candidate or none.
 `state.json` is replaced atomically, so a crash leaves the state before or after a change.
 
@@ -58,7 +58,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class VersionState(msgspec.Struct, frozen=True):
-    """The content of `state.json`. `promoting` is the host's position when the promotion of the candidate began."""
+    """The content of `state.json`. `promoting` is the host's position when a promotion began; otherwise None."""
 
     current: str | None = None
     previous: str | None = None

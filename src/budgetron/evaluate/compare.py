@@ -35,7 +35,7 @@ class ComparedModel:
 
     model: Any
     validation: Validation
-    seconds: float  # the time for predicting and learning
+    seconds: float  # the time for predicting, counting and learning
 
 
 class Comparison:
@@ -105,7 +105,7 @@ class Comparison:
         """Return whether `name` has a significantly higher error than `than` (or, with by="auc", a lower AUC).
 
         The significance level is divided by the number of other learners (Bonferroni correction), because the best of
-        many learners is often the best by chance.
+        many learners is often the best by chance. With more than two classes, errors are compared also with by="auc".
         """
         names = list(self._validators)
         i, j = names.index(name), names.index(than)

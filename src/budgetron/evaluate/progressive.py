@@ -23,14 +23,15 @@ def progressive(
     k: int = 100,
     progress: bool = False,
 ) -> Validation:
-    """Validate a learner on a stream: predict each example, count the error, then learn it. In order, in one pass.
+    """Validate a learner on a stream, in order and in one pass: predict each example, count the error, then learn it.
 
     Parameters
     ----------
     model : a learner of this library, new or already fitted; it is updated.
     stream : (X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task).
     delay : how many further examples are predicted before a label arrives.
-    window : examples per point of the curve. Early points are merged in pairs as needed, to stay within 512 points.
+    window : examples per point of the curve. Beyond 512 points, neighbours are merged in pairs, so early points have
+        longer windows than late ones.
     classes : all labels, if the first block may lack some. For arrays they are found automatically.
     max_tasks : how many tasks are reported separately, in order of appearance; all others are counted together. Memory
         grows with this number and not with the length of the stream.

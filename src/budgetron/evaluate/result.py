@@ -29,13 +29,13 @@ class Validation:
     macro : the mean of the figures over the tasks in `per_task` (macro average)
     per_task : the figures per task, for the first `max_tasks` tasks that appeared
     others : the figures of all other tasks together; None if there are none
-    curve : one point per window
+    curve : one point per window; beyond 512 points, neighbouring windows are merged
     calibration : None if the model gives no probabilities
     delay : how many further examples were predicted before a label arrived
-    confusion : which label was predicted for which true label; None with more than 256 classes
+    confusion : which label was predicted for which true label; None without examples, or with more than 256 classes
     task_curves : examples and errors over time per task, for the first 1,000 tasks of `per_task`
     ranking : the scores of all examples by class, for ROC and precision-recall curves and precision at any k; None
-        with more than 64 classes
+        without examples, or with more than 64 classes
     k : the k of `precision_at_k`: how many of the highest scores count
     alarms, n_alarms : the latest 100 drift alarms, oldest first, and the number of all alarms
     """

@@ -47,7 +47,7 @@ def _csr_rows(X: Any, start: int, end: int) -> Any:
     first, last = X.indptr[start], X.indptr[end]
     rows = type(X)((end - start, X.shape[1]), dtype=X.dtype)
     rows.data, rows.indices, rows.indptr = X.data[first:last], X.indices[first:last], X.indptr[start : end + 1] - first
-    # SciPy reads all column numbers to find this out, and caches the answer. So it reads them once per block.
+    # To find out whether X is in canonical format, SciPy reads all column numbers once, and then keeps the answer.
     rows.has_canonical_format = X.has_canonical_format
     return rows
 
@@ -79,7 +79,7 @@ def _collect(who: str, stream: Iterable[Any], window: int, n_features: int | Non
         if not isinstance(item, tuple) or len(item) not in (2, 3):
             raise input_type_error(who, "an item of the stream", "(X, y, tasks) or (x, y, task)", shown(item))
         x, y, task = item if len(item) == 3 else (*item, None)
-        # A two-dimensional x is a block, unless it is a single sparse row with a scalar label.
+        # A two-dimensional x is a block, unless it is a single row, such as a sparse one, with a scalar label.
         if getattr(x, "ndim", 1) == 2 and (np.ndim(y) > 0 or x.shape[0] != 1):
             if waiting:
                 yield _block_of_examples(who, waiting, n_features)

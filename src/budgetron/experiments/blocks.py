@@ -62,7 +62,7 @@ def block_named(name: str) -> TableBlock:
 
 @lru_cache(maxsize=1)
 def ordered(set_name: str, unit_norm: bool, seed: int, folder: str | None) -> data.DataSet:
-    """Return a data set in the random order of a seed. The last one is cached: runs on one order are adjacent."""
+    """Return a data set in the random order of a seed. The last order is cached, because its runs are adjacent."""
     return _loaded(set_name, unit_norm, folder).shuffled(seed)
 
 

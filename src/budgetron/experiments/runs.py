@@ -1,7 +1,7 @@
 """Run one algorithm on one random order of one block, in all cells of its row, and write one JSON file.
 
 A run is skipped if its JSON file exists and was written with the same parameters by the same version. Files are written
-atomically, so an interrupted run leaves no file behind.
+atomically, so an interrupted run leaves no JSON file behind.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = Fals
         Run(block.name, seed, algorithm.name)
         for round_ in rounds
         for block in block_list
-        for seed in range(n_orders)  # all algorithms on one order follow each other, so that it is shuffled once
+        for seed in range(n_orders)  # runs on the same order follow each other, because `ordered` caches one order
         for algorithm in ALGORITHMS
         if len(algorithm.after) == round_ and not (paper_only and algorithm.name == BUDGETRON_SAME_BYTES)
     ]

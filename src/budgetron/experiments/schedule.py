@@ -37,8 +37,8 @@ def perform_all(
 ) -> dict[Run, str]:
     """Perform every run, and call `done` after each. Return the runs that failed, with the reasons.
 
-    A run fails if a learner rejects its settings or data. It leaves a gap in the table, and the other runs continue.
-    Ctrl-C raises KeyboardInterrupt after the workers have stopped.
+    A run fails if a learner rejects its settings or data, or if the data are missing. It leaves a gap in the table, and
+    the other runs continue. Ctrl-C raises KeyboardInterrupt after the workers have stopped.
     """
     failed: dict[Run, str] = {}
     context = multiprocessing.get_context("spawn")  # forking is unsafe while a thread draws the progress display

@@ -107,8 +107,8 @@ class Clique(TaskGraph):
 class Mapped:
     """A map from tasks to clusters, sorted by task id.
 
-    Clusters are numbered in the order of their first tasks and not by their labels, so that mappings that differ only
-    in their labels are equal.
+    Clusters are numbered in the order in which they appear in the sorted map, whatever their labels. So mappings that
+    differ only in their labels are equal.
     """
 
     def __init__(self, names: Iterable[Hashable], labels: Iterable[Hashable]) -> None:

@@ -1,6 +1,6 @@
 """Constructors of explicit graphs: from edges, a networkx graph, a Laplacian or a similarity matrix.
 
-All validation is here and in `saved`: `Explicit` itself relies on values that were checked.
+Everything is validated here (with `matrices`) or in `saved`; `Explicit` itself relies on checked values.
 """
 
 from __future__ import annotations

@@ -144,13 +144,13 @@ class Stream:
     Attributes
     ----------
     columns : the columns of the file, with their scales as of the last block.
-    classes : the sorted classes for a learner's first call: those that `read` was given, otherwise the labels of the
-        first rows. Without given classes, None if the first rows have fewer than two labels, or if `read` was given
-        the columns of a saved model.
+    classes : the sorted classes for a learner's first call: those that `read` was given, otherwise False and True for
+        boolean labels, otherwise the labels of the first rows. Without given classes, None if the first rows have a
+        single label that is not boolean, if no labels are read, or if `read` was given the columns of a saved model.
     tasks : the accepted tasks, if a graph has a fixed list; a row with another task is a bad line. None: all tasks.
     n_rows, n_bad : the numbers of rows returned and of bad lines skipped so far.
     bad : the first 20 bad lines: number, content and reason.
-    bytes_read, bytes_total : progress in the file; the total is None for a pipe.
+    bytes_read, bytes_total : progress in the file; the total is None if it is unknown, as for a pipe.
     """
 
     def __init__(
@@ -305,7 +305,10 @@ def _log_choices(file: str, columns: Columns) -> None:
 
 
 def _task_argument(task: str | None, columns: Columns | None) -> str | None:
-    """Return the task argument of the reader: the saved model's task, unless its tasks came from a separate file."""
+    """Return the task argument of the reader: that of the caller or, with the columns of a saved model, theirs.
+
+    If the model learned its tasks from a separate file, the caller must name the file for this input.
+    """
     if columns is None or (columns.task == "file" and task is not None):
         return task
     if columns.task == "file" and columns.plan.layout == "svmlight":

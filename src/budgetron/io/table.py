@@ -25,7 +25,7 @@ from budgetron.io.encoding.values import (
 
 PLAIN = NumberFormat()
 SAMPLE_ROWS = 4096  # rows from which types and first scales are inferred
-SAMPLE_BYTES = 1 << 24
+SAMPLE_BYTES = 1 << 24  # of text formats: the sample has fewer rows if they are longer than this
 MAX_EARLY_BAD = 1000  # after this many bad lines without a good one, the file probably has another format
 _SHOWN = 200  # how many characters of a bad line are shown
 
@@ -77,7 +77,7 @@ class Selection(NamedTuple):
 
     numbers: tuple[str, ...]
     texts: tuple[str, ...]
-    number_formats: Mapping[str, NumberFormat] = {}  # only for columns whose numbers are not written as 1234.5
+    number_formats: Mapping[str, NumberFormat] = {}  # if not as 1234.5, or with codes for missing values
 
 
 class Reader(Protocol):

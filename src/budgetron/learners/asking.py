@@ -1,22 +1,22 @@
 """Active learning: choose a given share of a stream's examples to ask labels for.
 
-`Learner.should_ask` and the service's labelling queue use it. It asks for the labels of the examples that the model is
-least certain about, and for some labels at random.
+`Learner.should_ask` and the service's labelling queue use `Asking`. It asks for the labels of the examples that the
+model is least certain about, and for some labels at random.
 
     lead ℓ = |f| with two classes, otherwise the largest margin minus the second largest
     ask if ℓ ≤ θ, or at random with probability c s; s is the share of labels that the caller can afford
-    θ ← θ + 2 η_n ℓ̄ ((1 − c) s − [ℓ ≤ θ]),   η_n = ½/√n, at least 0.01,   ℓ̄ the running mean of ℓ
+    θ ← max(0, θ + 2 η_n ℓ̄ ((1 − c) s − [ℓ ≤ θ])),   η_n = max(½/√n, 0.01),   ℓ̄ the running mean of ℓ
 
-The step on θ is stochastic approximation: θ tends to the quantile of the recent leads below which a share (1 − c) s of
-them lies. It follows the margins as the model becomes more certain.
+n is the number of examples so far. The step on θ is stochastic approximation: θ tends to the quantile of the recent
+leads below which a share (1 − c) s of them lies. It follows the margins as the model becomes more certain.
 
 There are two reasons to ask for some labels at random. A model that is confidently wrong would otherwise never find
-out. And where classes overlap, examples near the boundary teach no more than others. These labels are drawn at random,
-because every tenth example could always be of the same task. c is four times the error rate that the leads predict,
-clipped to [0.1, 1].
+out. And where classes overlap, examples near the boundary teach no more than others. These labels are drawn at random
+and not at fixed intervals, because every tenth example could always be of the same task. c is four times the error rate
+that the leads predict, clipped to [0.1, 1].
 
-The first 50 labels are all asked for, because early labels prevent the most errors. Afterwards s is reduced by a
-twentieth until the share of all labels asked for is down to s again.
+Until the model has learned 50 examples, every label is asked for, because early labels prevent the most errors. While
+more than the share s of all labels has been asked for, s is reduced by a twentieth.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ import numpy as np
 
 from budgetron.errors import input_error, shown
 
-FIRST_LABELS = 50  # always asked for: the margins of a new model mean nothing
+FIRST_LABELS = 50  # every label is asked for until so many were learned, because early margins mean nothing
 _RATE, _MIN_RATE = 0.5, 0.01  # η_n = max(_RATE / √n, _MIN_RATE)
 _WINDOW = 500  # the number of examples that the running means cover
-_MIN_RANDOM, _RANDOM_PER_ERROR = 0.1, 4.0  # c = _RANDOM_PER_ERROR times the predicted error rate, at least _MIN_RANDOM
+_MIN_RANDOM, _RANDOM_PER_ERROR = 0.1, 4.0  # c = _RANDOM_PER_ERROR · predicted error rate, from _MIN_RANDOM to 1
 
 
 def checked_share(who: str, share: Any) -> float:

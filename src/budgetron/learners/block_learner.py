@@ -45,7 +45,7 @@ class Block:
     labels: Any = None  # as the caller gave them; None in a block to predict
     codes: NDArray[np.int32] | None = None  # the position of each label in the sorted classes
     weights: NDArray[np.float64] | None = None
-    classes: Classes | None = None  # the classes after this block, which may be the first with a negative label
+    classes: Classes | None = None  # of the model after this block, whose labels may show which one is negative
     offsets: NDArray[np.float64] | None = None  # another model's scores, one per row and output
 
     def __len__(self) -> int:

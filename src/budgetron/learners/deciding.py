@@ -83,9 +83,10 @@ class Deciding:
                               f"one for {shown(point.labels.tolist())}", _FRESH)  # fmt: skip
 
     def change_operating_point(self, settings: dict[str, Any] | None) -> None:
-        """Change the settings of `decide` (`threshold`, `costs`, `max_error`, `confidence`); None removes them.
+        """Change the settings of `decide` (`threshold`, `costs`, `max_error`, `confidence`).
 
-        Examples that were counted stay counted. The new thresholds are chosen from them at once.
+        Examples that were counted stay counted, and the new thresholds are chosen from them at once. None removes the
+        operating point with its counts.
         """
         self._point = self.changed_point(self._point, settings)
 

@@ -1,6 +1,6 @@
 """`ByParameters`: declares which laws of `budgetron.checks` a learner does not obey, depending on its parameters.
 
-Learners whose exceptions are always the same declare a plain dict, from the name of a law to the reason.
+Learners whose exemptions are always the same declare a plain dict, from the name of a law to the reason.
 """
 
 from __future__ import annotations

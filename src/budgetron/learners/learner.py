@@ -29,7 +29,7 @@ from budgetron.learners.single_examples import SingleExamples
 if TYPE_CHECKING:
     from budgetron.learners.inspection.explanation import Explanation
 
-# The attributes that learning sets; `fit` replaces all of them.
+# The attributes of a fitted model. `fit` replaces them, and removes those that the new model does not have.
 _LEARNED = (
     "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "_has_offset", "n_features_in_",
     "feature_names_in_", "_columns", "_point",
@@ -43,7 +43,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     theorem: ClassVar[int | None] = None  # number of the paper's theorem that bounds its mistakes (`budgetron.theory`)
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # name of a published learner → its parameters
     _columns: Any = None  # columns of the files that it learned from (`budgetron.io`); saved with the model
-    _asking: Any = None  # the counts of `should_ask`; not saved
+    _asking: Any = None  # the counts of `should_ask`; not in model files
     exemptions: ClassVar[Mapping[str, str]] = {}  # law of `budgetron.checks` that does not hold → reason
     # For scikit-learn's `check_estimator(..., expected_failed_checks=...)`: name of a check → why it cannot pass.
     expected_failed_checks: ClassVar[Mapping[str, str]] = {
@@ -60,7 +60,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
     }
 
-    # `tasks` is routed by default through scikit-learn's pipelines and model selection.
+    # scikit-learn's pipelines and model selection pass `tasks`, `offset` and `n_jobs` on by default.
     __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True}
     __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True, "n_jobs": True}
@@ -106,7 +106,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def forget_task(self, task: Hashable) -> None:
         """Remove the stored examples and the weights of one task. Other tasks keep theirs.
 
-        What weights that all tasks share have learned from the task stays.
+        Weights that all tasks share keep what they have learned from the task.
 
         As with `set.discard`, it is not an error if the model stores nothing of the task: a call may be repeated, and a
         model need not remember the names of all tasks. Only an explicit graph rejects tasks that are not in it.
@@ -147,7 +147,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model to one file, replacing an existing file; `budgetron.load` reads it.
 
-        Its content is first checked as `load` checks it. Then the file is replaced atomically.
+        Its content, but not its size, is first checked as `load` checks it. Then the file is replaced atomically.
         """
         from budgetron.learners.lifecycle.saved import content_of  # imported here because most processes never save
         from budgetron.persist import replace_file
@@ -210,9 +210,10 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def should_ask(self, x: Any, *, task: Hashable = None, offset: Any = None, share: float = 0.1) -> bool:
         """Return whether to ask for the label of this example, if you can afford only a share of all labels.
 
-        Call it once for each example of a stream, before learning. It returns True for about `share` of them: the
-        examples that the model is least certain about, the first 50, and some at random. The counts that it needs are
-        kept in memory and not saved; a loaded model starts to count again.
+        Call it once for each example of a stream, before learning. It returns True for every example until the model
+        has learned 50. Later it returns True for the examples that the model is least certain about, and for some at
+        random, so that the share of examples that it chose tends to `share`. Its counts are not in model files: a
+        loaded model starts to count again.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron

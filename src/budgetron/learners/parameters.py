@@ -1,6 +1,6 @@
 """Validation of constructor parameters that several learners share: `random_state`, `eta` and `max_task_rows`.
 
-Called once per model, when its engine is created.
+Called when the settings of an engine are made: for a new model, and by `memory_bound`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`SingleExamples`: learn and predict one example at a time. Base class of `Learner`.
 
-On a fitted model, `learn_one` and `predict_one` pass the row, its label and its task to the core in one call. The core
-returns `NotImplemented` for values that it cannot read directly; they are converted here, or rejected with a message.
-`explain`, `decide_one` and sharded models convert their examples here too.
+On a fitted model, `learn_one` and `predict_one` usually pass the row, its label and its task to the core in one call.
+The core returns `NotImplemented` for values that it cannot read directly; they are converted here, or rejected with a
+message. `explain`, `decide_one` and sharded models convert their examples here too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SingleExamples(BlockLearner):
         if sample_weight is not None or self.class_weight is not None or (task is None and self._tasked):
             return self._learn_converted(x, y, task, sample_weight)
         guard = self._guard
-        if guard.waiting or not guard.held.acquire(False):  # another thread is learning: this one has to queue
+        if guard.waiting or not guard.held.acquire(False):  # this thread has to queue
             return self._learn_converted(x, y, task, sample_weight)
         try:
             learned = self._engine.learn_example(x, y, task, self._classes.by_label)
@@ -143,7 +143,7 @@ class SingleExamples(BlockLearner):
             return engine.margin_one(row, task_id, cluster)
 
     def _converted_row(self, x: Any) -> Any:
-        """Convert one row for the engine. Return None if it is sparse and the model dense, or vice versa."""
+        """Convert a dict for a model of sparse rows, or numbers for a model of dense rows. Return None for others."""
         engine = self._engine
         settings = engine.settings
         if isinstance(x, Mapping):
@@ -174,7 +174,7 @@ class SingleExamples(BlockLearner):
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         """Convert an example to a block of one row, in the form of the first example."""
         if isinstance(x, Mapping):
-            # The first dict decides the width; later dicts must be hashed to the same width.
+            # The first example decides the width; later dicts must be hashed to the same width.
             width = self._engine.settings.n_features if self._is_fitted else DICT_FEATURES
             if self._is_fitted and not self._engine.settings.sparse:
                 raise input_type_error(

@@ -34,7 +34,7 @@ class SavedColumns(NamedTuple):
 
 
 def width(column: Column) -> int:
-    """Return the number of columns of X that belong to this column of the file alone; 0 if its values are hashed."""
+    """Return how many columns of X belong to this column of the file alone: 0 if its values are hashed or ignored."""
     if column.kind == "number":
         return 1 + column.gaps
     if column.kind == "date":  # days; sine and cosine of weekday, day of the year and, with `clock`, the hour

@@ -1,7 +1,8 @@
 """Tasks and labels as JSON, and back, for a closed list of types.
 
     null, true, 7, 0.5, "ann"       as they are
-    ["kind", …]                      any other type: bytes, dates, UUIDs, tuples, …; also infinity, which JSON lacks
+    ["kind", …]                      any other type: bytes, dates, UUIDs, tuples, …; also numbers and texts that JSON
+                                     lacks, such as infinity
 
 A name of another type (an enum, a class of your own) raises `NoJSON`. Decoding never imports or calls anything outside
 this list. Used in model files, in the write-ahead log and between shards.

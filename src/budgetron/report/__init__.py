@@ -1,4 +1,4 @@
-"""Write the report of a run as one self-contained HTML page: errors over time, per task, and how to reproduce it.
+"""Write the report of a run as one self-contained HTML page: errors over time and per task, and how to reproduce them.
 
 `budgetron run --report` and your own scripts call `write`. The package `sections` has the sections of the page; `page`
 has the parts that the service's live page uses too. The page must never load anything from a network.

@@ -33,7 +33,7 @@ def write(
     ----------
     path : the file to write.
     validation : the result of `evaluate.progressive`.
-    model : the learner of the run; without it, sections about the model are left out.
+    model : the learner of the run; without it, what only the model knows is left out.
     context : facts about the run, such as its input; unknown parts are left out.
 
     >>> from budgetron import evaluate, Forgetron

@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
 
 
 def digest_of(source: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file; empty if it is not a regular file (a pipe, for instance).
+    """Return the SHA-256 of a file; empty if it is not a regular file (a pipe, for instance) or cannot be read.
 
     >>> digest_of("-")
     ''

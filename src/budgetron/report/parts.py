@@ -39,7 +39,7 @@ def named(task: Any) -> str:
 
 
 def chart(name: str, title: str, caption: str, rows: str = "") -> str:
-    """Return the element of a chart with a caption, and a table of its numbers for those who cannot see it."""
+    """Return the element of a chart with a caption. `rows` is a table of its numbers for readers who cannot see it."""
     return figure(title, chart_element(name, caption), caption, rows)
 
 
@@ -56,8 +56,8 @@ def chart_element(name: str, caption: str, small: bool = False) -> str:
 
 
 def figure(title: str, markup: str, caption: str, rows: str = "") -> str:
-    """Return a <figure> element with a heading, a caption and a folded table of its numbers."""
-    # Folded, because the chart shows the same to most readers.
+    """Return a <figure> element with a heading, a caption and, with `rows`, a folded table of its numbers."""
+    # Folded, because most readers see the same numbers in the chart.
     numbers = f"<details><summary>The numbers as a table</summary>{rows}</details>" if rows else ""
     return f"<figure><h3>{escape(title)}</h3>{markup}<figcaption>{escape(caption)}</figcaption>{numbers}</figure>"
 
@@ -90,7 +90,8 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
 def rounded(value: float | None, digits: int = 6) -> float | None:
     """Round a number for JSON; None if it is not finite.
 
-    The page rounds it again to three or four digits. With as few here, the last one would often be wrong.
+    The page rounds the number again, to three or four digits. If this function kept only as many, the last digit would
+    often be wrong.
     """
     return None if value is None or not math.isfinite(value) else round(float(value), digits)
 

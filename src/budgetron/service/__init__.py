@@ -9,7 +9,7 @@
     audit, logs    the actions of administrators; the log of the service
     consuming/     streams of message brokers
     http/          connections, API keys, the Starlette application, requests and responses
-    handlers/      the functions that answer the paths
+    handlers/      the functions that answer requests
     monitoring/    statistics for the live page and for Prometheus
     live/          the live page
 """

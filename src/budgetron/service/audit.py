@@ -2,7 +2,7 @@
 
 A line is on disk before its action begins; only a download goes on if the line cannot be written. The outcome is added
 when the action ends, so an action that a crash interrupted has no outcome. The line of a corrected label has the number
-of the correction (GET corrections), but not the labels: these are in the model's own database, written in the same
+of the correction (GET corrections), but not the labels. They are in the model's own database, written in the same
 transaction as the change.
 """
 

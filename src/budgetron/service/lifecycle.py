@@ -78,8 +78,8 @@ class Service:
             began = time.perf_counter()
             folder, copy = self.settings.data / name, self.settings.copy
             replication = None if copy is None else Replication(name, folder, copy, self.settings.snapshot_every)
-            # In a thread also because of Ray: started in the main thread, it would replace Python's handler of SIGTERM,
-            # and `run` could not install ours again.
+            # In a thread also because of Ray: if Ray is started in the main thread, it replaces Python's handler of
+            # SIGTERM, and `run` cannot install ours again.
             if replication is None:
                 host = await asyncio.to_thread(open_host, folder, make_model, self.settings)
             else:

@@ -21,7 +21,7 @@ def log(event: str, **fields: Any) -> None:
 
 
 class LibraryWarnings(logging.Handler):
-    """Writes the warnings of the library, such as one about a damaged snapshot, to the same log."""
+    """Writes the warnings of the library, such as one about a damaged snapshot, to this log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log("warning", message=record.getMessage())

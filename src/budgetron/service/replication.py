@@ -109,7 +109,7 @@ class Replication:
     def take_over(self) -> bool:
         """Become the owner, if this is a standby. Returns whether this is the owner now."""
         with self._lock:
-            if self.follower is None or self._host is None:  # it is the owner already: a retry gets the first answer
+            if self.follower is None or self._host is None:  # no standby, or no longer: a retry gets the first answer
                 return self.replicator is not None and not isinstance(self.replicator.error, StaleOwner)
             try:
                 claimed = self.follower.take_over()
@@ -122,7 +122,7 @@ class Replication:
                 self._directory, self._store, every=self._settings.every, keep=self._settings.keep_days * DAY,
                 claimed=claimed, parent=follower.applied, on_lost=self._on_lost,
             )  # fmt: skip
-            # This is the owner now, so copying must go on even if the first copy fails.
+            # This process is the owner now, so copying must go on even if the first copy fails.
             self._start_copying(replicator)
             try:
                 replicator.copy()

@@ -26,13 +26,14 @@ from budgetron.service.logs import log, log_library_warnings
 from budgetron.service.settings import ServiceSettings
 
 _OTHER_FILES = 512  # for databases, libraries and threads, in addition to connections
-_POLL = 0.05  # seconds between two checks whether the server has been told to stop
+_POLL = 0.05  # seconds between two checks whether the server has started, or has been told to stop
 
 
 def serve(settings: ServiceSettings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish running requests within the grace period.
 
-    `make_models` maps each name to a function that creates a learner, for a directory without a model.
+    `make_models` maps the name of each model to a function that creates it, for a directory without a model; or to None
+    if the directory must contain the model.
     """
     log_library_warnings()
     listener = _bound_socket(settings)
@@ -73,7 +74,7 @@ def _config(service: Service, settings: ServiceSettings) -> uvicorn.Config:
         lifespan="off",
         ws="none",
         log_config=None,
-        log_level="critical",  # it would log every invalid request; errors are in our own log
+        log_level="critical",  # uvicorn would log every invalid request; errors are in our own log
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -25,7 +25,7 @@ async def scale_once(model: ServedModel, scaler: Autoscaler) -> int:
             await asyncio.to_thread(sharded.add_worker)
         elif change < 0:
             await asyncio.to_thread(sharded.remove_worker, workers[-1])
-    except BudgetronError as error:  # such as no free CPU in the cluster: the model keeps its workers
+    except BudgetronError as error:  # for example, the cluster has no free CPU: the model keeps its workers
         log("workers", model=model.name, error=str(error)[:1000])
         return 0
     if change:

@@ -14,7 +14,7 @@ from budgetron.service.replication import CopySettings
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request or one client may use."""
+    """The limits on requests, on clients, and on what waits in the service."""
 
     header_bytes: int = 2**16  # of a request, its first line included
     body_bytes: int = 8 * 2**20  # of a request that is not a stream
@@ -25,12 +25,12 @@ class Limits:
     text: int = 1_000  # characters of a task or a label
     waiting_examples: int = 50_000  # examples that may wait for the writer; beyond that 503 with Retry-After
     pending_bytes: int = 2**26  # of remembered predictions, per model
-    watchers: int = 32  # subscribers of /v1/events
-    connections: int = 1_000  # a few more are accepted for health checks
+    watchers: int = 32  # subscribers of the events of all models
+    connections: int = 1_000  # open at the same time; a few more are accepted for health checks
     seconds_to_send: float = 30.0  # for the headers, and for each pause in a body; see `http.call` for long bodies
     seconds_to_read: float = 30.0  # for the client to read each piece of a response
     # These four can be changed while the service runs: PUT /v1/limits.
-    rate: float = 0.0  # examples (or other requests) per second and API key; 0: no limit
+    rate: float = 0.0  # examples (or other requests) per second and API key without its own rate; 0: no limit
     address_rate: float = 0.0  # the same per client address
     address_connections: int = 0  # open connections per client address; 0: no limit per address
     slow_seconds: float = 1.0  # requests that take longer are written to the slow log; 0: no slow log
@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """Where a service listens and where it stores its models."""
+    """Where a service listens, where it stores its models, and how it runs them."""
 
     data: Path
     host: str = "127.0.0.1"

@@ -29,7 +29,7 @@ class Guarantee:
 
     `hinge_loss`, `norm` and `total_shift` belong to the comparator multiplied by `scale`. `c_g` is c_G of the graph
     times the largest √K'(x, x) in the stream, which is 1 for a normalised kernel K'. `bound` is None if no theorem
-    applies to this run; `reason` says why.
+    gives a finite bound for this run; `reason` says why.
     """
 
     learner: str
@@ -75,8 +75,8 @@ def guarantee(
     Parameters
     ----------
     model : a fitted RandomBudgetPerceptron (Theorem 1), Forgetron (Theorem 2) or ShiftingPerceptron with a fixed decay
-        (`fixed_shrink_bound`, which is not in the paper). For other learners the quantities are computed, but there is
-        no bound.
+        (`fixed_shrink_bound`, which is not in the paper). For other learners with a kernel the quantities are computed,
+        but there is no bound.
     stream : (X, y, tasks) or a data set, exactly as the model learned it.
     comparator : a `Comparator`, or a `Shifting` one.
     mistakes : the mistakes of the run, if not `model.n_mistakes_`; for example a mean over several seeds.

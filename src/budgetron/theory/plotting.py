@@ -5,7 +5,7 @@ budget_over_time        which tasks the stored examples belong to, during a run
 longest_by_tasks        equal tasks may have classifiers with large norms, tasks far apart may not
 connectedness           c_G from 1, with an isolated task, down to √(2/(k+1)) for the complete graph
 isolated_tasks          tasks without edges fill the budget of mtbprj, but not that of mtbprj-2
-shift_cost              the total shift of tasks that move alike, and of tasks that move in different directions
+shift_cost              the cost of a shift of tasks that move alike, and of tasks that move in different directions
 
 Each function draws on `ax`, or on a new figure, and returns the axes. `all_figures` draws each on a fixed example;
 `budgetron figures` writes them to files.
@@ -137,7 +137,10 @@ def shift_between(before: Any, after: Any, graph: TaskGraph) -> float:
 
 
 def shift_cost(most: int = 30, seed: int = 0, *, ax: Any = None) -> Any:
-    """Draw the total shift if every task moves by 1, all alike or each in its own direction, on the complete graph."""
+    """Draw c_G·S for the total shift S if every task moves by 1, all alike or each in its own direction.
+
+    The graph is complete. c_G·S is the factor of √B in Theorem 1; c_G itself shrinks with the number of tasks.
+    """
     rng = np.random.default_rng(seed)
     sizes = list(range(2, most + 1))
     alike, own = [], []
@@ -145,7 +148,6 @@ def shift_cost(most: int = 30, seed: int = 0, *, ax: Any = None) -> Any:
         start, graph = rng.standard_normal((k, 200)), graphs.complete(n_tasks=k)
         step = rng.standard_normal((k, 200))
         step /= np.linalg.norm(step, axis=1, keepdims=True)
-        # Theorem 1 counts c_G S; on the complete graph c_G itself shrinks with k.
         alike.append(graph.c_g * shift_between(start, start + step[:1], graph))
         own.append(graph.c_g * shift_between(start, start + step, graph))
     ax = axes_for(_WHO, ax)

@@ -208,7 +208,7 @@ class CholeskyGram final : public Gram {
   Vec<double> l_, diagonal_;  // L as a packed triangle, and P_jj of each slot
   Vec<std::uint32_t> slot_of_row_, row_of_slot_;  // the slot of each row of L, and the row of L of each slot
   Vec<double> v_, work_;  // working memory; project() leaves L⁻¹ k in v_ for append()
-  std::size_t changes_ = 0;  // changes since the diagonal was computed
+  std::size_t changes_ = 0;  // replacements and removals since the diagonal was computed
 };
 
 }  // namespace budgetron

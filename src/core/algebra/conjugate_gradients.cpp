@@ -9,8 +9,8 @@ namespace budgetron {
 
 namespace {
 
-// A solution is accepted if its residual is at most this fraction of the right-hand side. The error of the solution can be larger than the
-// residual by a factor of up to the condition number of S, so the tolerance is about as small as rounding allows.
+// The iteration ends when the norm of the residual is at most this fraction of that of the right-hand side. The relative error of the solution
+// can be larger by a factor of up to the condition number of S, so the tolerance is about as small as rounding allows.
 constexpr double kTolerance = 1e-14;
 constexpr int kRestarts = 4;
 
@@ -51,7 +51,7 @@ void ConjugateGradients::solve(double* y, Work& work) const {
   }
   const double goal = kTolerance * norm(b);
   // The iteration updates its residual r without ever computing b − S x, so r accumulates rounding errors. After the iteration, the true
-  // residual is computed and the iteration is restarted from it, as long as each restart at least halves the residual.
+  // residual is computed. If it is too large, the iteration is restarted from it, as long as each iteration at least halves the true residual.
   double residual = norm(r);
   for (int restart = 0; restart < kRestarts && residual > goal; ++restart) {
     iterate(0.5 * goal, work);

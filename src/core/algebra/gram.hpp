@@ -5,9 +5,9 @@
 //
 // k is the kernel row of the new instance x_t, K_tt its kernel with itself, B the number of stored instances.
 //
-// There are two implementations. InverseGram stores P itself and needs one pass over memory per mistake. It is accurate if δ was at least
-// 1e-2 √K_tt for every stored instance, so a rule that stores only instances with δ > η can use it for η ≥ 1e-2 √K_tt. CholeskyGram stores
-// the Cholesky factor L. It is accurate for smaller η too, but about 2.5 times slower.
+// There are two implementations. InverseGram stores P itself; one pass over P does a projection and the update before it. It is accurate if δ
+// was at least 1e-2 √K_tt for every stored instance, so a rule that stores only instances with δ > η can use it for η ≥ 1e-2 √K_tt. CholeskyGram
+// stores the Cholesky factor L. It is accurate for smaller η too, but about 2.5 times slower.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class Gram {
   // Recomputes the representation from the rows of H. Pivots below `least` · H_ii, which are due to rounding, are raised to that value.
   virtual void rebuild(std::size_t n, const RowOf& row_of, double least) = 0;
   virtual void save(State& state) = 0;
-  virtual bool load(const State& state, std::size_t n) = 0;  // false: the state lacks the matrix, so call rebuild()
+  virtual bool load(const State& state, std::size_t n) = 0;  // false: the state has no matrix of this kind and size, so call rebuild()
 };
 
 // `small_eta`: whether η is too small for the inverse, see above.

@@ -4,8 +4,8 @@
 //   eviction of r:  γ_j = −Q_jr / Q_rr
 //
 // H is the Gram matrix of the B stored instances, P its inverse, k the kernel row of the new instance t, and K_tt its kernel with itself. An
-// evicted instance r is replaced by its projection Σ_j γ_j x_j onto the others. If the new instance takes its slot, Q is the inverse Gram matrix
-// of the B stored instances and the new one; otherwise Q = P.
+// evicted instance r is replaced by its projection Σ_j γ_j x_j onto the others. If the new instance takes the slot of r, Q is the inverse Gram
+// matrix of the B stored instances and the new one; otherwise Q = P.
 //
 // Kernel values have a rounding error of about `noise` · K_tt, which depends on the precision of the rows. A smaller δ² counts
 // as 0. A δ² far below 0 means that rounding errors have accumulated in the inverse.
@@ -53,8 +53,8 @@ class Span {
 
   // √P_jj. 1/√P_jj is the distance of j from the span of the other stored instances.
   double root_diagonal(std::size_t j) const { return std::sqrt(gram_->diagonal()[j]); }
-  // √Q_jj as a function of the slot j, where Q includes the new instance. The function makes no virtual call, so that compilers can vectorise a
-  // loop over all slots.
+  // √Q_jj as a function of the slot j, where Q includes the new instance. The returned function makes no virtual call, so that compilers can
+  // vectorise a loop over all slots.
   auto root_diagonals(double delta2) const {
     return [p = gram_->diagonal(), a = alpha.data(), delta2](std::size_t j) { return std::sqrt(p[j] + a[j] * a[j] / delta2); };
   }
@@ -86,7 +86,7 @@ class Span {
     count_change();
   }
 
-  // Called after the kernel has changed. Evicts the instance nearest to the span of the others, until none is within η of it. With the new
+  // Called after the kernel has changed. As long as some instance is within η of the span of the others, evicts the nearest one. With the new
   // kernel such an instance would not have been stored, and its entries in the inverse could be arbitrarily large.
   template <class Evict>
   void evict_dependent(double eta2, Evict evict) {
@@ -132,8 +132,8 @@ class Span {
   std::unique_ptr<Gram> gram_;
   Vec<double> h_;
   double noise_;
-  std::int64_t rebuilds_ = 0;  // how often the inverse was rebuilt
-  std::int64_t wait_ = 0;      // how many changes must follow before it may be rebuilt again
+  std::int64_t rebuilds_ = 0;  // how often project() has rebuilt the inverse
+  std::int64_t wait_ = 0;      // how many changes must follow before project() may rebuild it again
 };
 
 }  // namespace budgetron

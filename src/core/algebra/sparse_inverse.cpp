@@ -68,7 +68,7 @@ struct SparseInverse::Elimination {
     return -1;
   }
 
-  // Eliminates the task `from` from the row of the task `into`, where its entry is `value`. Its neighbours become neighbours of `into`.
+  // Eliminates the task `from` from the row of the task `into`, where its entry is `value`. The neighbours of `from` become neighbours of `into`.
   void eliminate_in(std::size_t into, std::size_t from, double value) {
     auto& row = rows[into];
     const double share = value / diagonal[from];
@@ -89,8 +89,8 @@ struct SparseInverse::Elimination {
     for (std::size_t q = 0; q < old_size; ++q) position_in_row[static_cast<std::size_t>(row[q].to)] = -1;
     diagonal[into] -= share * value;
     sum[into] -= share * sum[from];
-    // If A is a Laplacian plus a non-negative diagonal, all terms of this sum have the same sign. So no digits cancel, even if the weights differ
-    // by orders of magnitude.
+    // The diagonal is computed again from the sum of the row. If A is a Laplacian plus a non-negative diagonal, all terms have the same sign, so
+    // no digits cancel, even if the weights differ by orders of magnitude.
     if (no_positive_off_diagonal) {
       diagonal[into] = sum[into];
       for (const Entry& e : row) diagonal[into] -= e.value;

@@ -7,8 +7,8 @@
 //
 // Eliminating all tasks of a random graph would fill in the factor: it would take several gigabytes for 100,000 tasks of degree 5. So only
 // tasks with up to kDegree neighbours are eliminated, those with the fewest first, as long as the factor and G' fit into a memory limit.
-// G' has fewer tasks than A and is better conditioned. On a forest, every task is eliminated, except one per
-// tree if A is singular.
+// G' has fewer tasks than A and is better conditioned. On a forest of at least five tasks, every task is eliminated, except one per tree if A is
+// singular.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@ namespace budgetron {
 namespace {
 
 // Converts the value of a feature to a number. If the value is a string, the feature becomes "name=value" with the value 1. Returns false
-// for other types.
+// for other types and for integers that are too large for a double.
 bool value_of(PyObject* value, nb::object& name, double& out) {
   if (PyFloat_Check(value)) {
     out = PyFloat_AsDouble(value);

@@ -19,8 +19,8 @@ struct FeatureRow {
   std::vector<Entry> entries;
 
   // Reads a dict. Returns false if Python must read it, because it is another kind of mapping, or has keys other than strings and
-  // integers, or values other than strings and plain numbers. `columns` maps the name of a feature to its column. If a name is missing,
-  // evaluating columns[name] may add it.
+  // integers, or values other than strings and plain numbers. `columns` maps the name of a feature to its column. For a missing name,
+  // columns[name] is evaluated, which may add the name.
   bool read(nanobind::handle features, nanobind::dict columns);
 
  private:

@@ -1,4 +1,4 @@
-// Bindings of task graphs: each function makes a Similarity from NumPy arrays.
+// Bindings of task graphs: functions that make a Similarity from numbers or NumPy arrays, and that count its bytes.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>

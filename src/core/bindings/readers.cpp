@@ -89,7 +89,7 @@ LineExtents checked_extents(const nb::bytes& content, const Array1d<std::int64_t
   return lines;
 }
 
-// `task` says where Vowpal Wabbit text has the task: in the namespace of this name, or in the tag if it is "tag".
+// `task` says where Vowpal Wabbit text has the task: in the namespace of this name, in the tag if it is "tag", or nowhere if it is None.
 ScannedLines sparse_lines(const nb::bytes& content, Array1d<std::int64_t> begins, Array1d<std::int64_t> ends, bool is_vw,
                           const std::optional<std::string>& task) {
   const LineExtents lines = checked_extents(content, begins, ends);

@@ -1,7 +1,7 @@
 // One row per call: a dense row, a dict of features, or a sparse row as three arrays (indptr, indices, data).
 //
 // These calls must add no more than half a microsecond to the time of the learner, so they accept only rows of the model's own kind. For
-// any other argument the result is NotImplemented, and Python converts the argument or reports the error.
+// rows of any other kind the result is NotImplemented, and Python converts the row or reports the error.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -40,7 +40,7 @@ class OneRow {
     if (view_.obj) PyBuffer_Release(&view_);
   }
 
-  // False if x is not a row of the model's kind, precision and width.
+  // Returns false if Python must convert x, because it is not a row of the model's kind. Throws if a sparse row is invalid.
   bool read(const Config& c, nb::handle x, const nb::object& columns) {
     rows.count = 1;
     rows.d = c.d;
@@ -95,7 +95,7 @@ class OneRow {
     return true;
   }
 
-  // False for a tuple of anything but three arrays of the right types, such as a user's row of numbers.
+  // Returns false for a tuple of anything but three arrays of the right types, such as a user's row of numbers.
   bool read_arrays(const Config& c, const nb::tuple& x) { return c.single ? read_arrays_of<float>(c, x) : read_arrays_of<double>(c, x); }
 
   template <class T>

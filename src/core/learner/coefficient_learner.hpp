@@ -37,7 +37,8 @@ class CoefficientLearner : public Learner {
   }
 
  protected:
-  // Called by update() after a mistake, with K_tt. A rule that also learns from correct predictions overrides update() instead.
+  // Called by update() after a mistake on an example with K_tt > η²; the number is K_tt. A rule that also learns from correct predictions
+  // overrides update() instead.
   virtual std::uint8_t on_mistake(const Example&, double, const Step&, Scratch&) { return kMistake; }
 
   void score(const Instance&, Task task, Scratch& s) const override {

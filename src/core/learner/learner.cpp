@@ -159,14 +159,13 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
       if (flags[i] & kMistake) ++n_mistakes_;
       if (bandwidth_.due(n_seen_) && update_gamma()) {
         ++q;
-        break;  // examples may have been evicted, so the products of the later rows are computed again
+        break;  // examples may have been stored or evicted, so the products of the later rows are computed again
       }
       if (changed_ != kNoSlot && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
     }
   }
 }
 
-// Estimates γ again; returns whether it has changed.
 bool Learner::update_gamma() {
   const double gamma = bandwidth_.gamma(n_seen_, config_.d, config_.sparse);
   if (gamma == config_.kernel.gamma) return false;

@@ -1,6 +1,6 @@
 // Learner, the base class of all rules. For each example it computes the kernel values with all stored examples once, then calls
-// the rule for the margins (score) and the update (update). Model owns a Learner, and adds locks. It also learns each block completely or, if
-// memory runs out, not at all.
+// the rule for the margins (score) and the update (update). A Model owns a Learner, adds locks, and sees to it that a block is learned completely
+// or, if memory runs out, not at all.
 //
 // Terms: a block is the batch of rows that one call learns or scores. A slot holds one stored example; capacity() is the number of
 // allocated slots. The kernel of two examples is K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'): the similarity of their tasks times the kernel
@@ -31,7 +31,7 @@ struct Config {
   std::size_t d = 0;          // the number of columns of a row
   std::size_t n_outputs = 1;  // 1 for two classes, otherwise one per class
   bool sparse = false;
-  bool single = false;        // rows are stored in float32
+  bool single = false;        // rows are passed and stored in float32, otherwise in float64
   std::size_t capacity = 0;   // B, the largest number of stored examples; 0: unbounded
   std::size_t pool = 0;       // sparse: the number of non-zeros that can be stored; 0: no limit
   std::uint64_t hash_seed = 0;  // randomises the hash tables; only speed depends on it
@@ -131,7 +131,7 @@ class Learner {
   virtual void forget(std::int64_t task_id);
   // The weight of every stored example in the margins of one task, n_outputs × size.
   virtual void task_weights(Task task, double* out) const = 0;
-  // The coefficient of every stored example, n_outputs × size. In a rule with weights per task, it is the sum over the tasks.
+  // The coefficient of every stored example, n_outputs × size. SharedProjectron has a coefficient per task, and writes their sum.
   virtual void coefficients(double* out) const = 0;
 
   void save(State& state);
@@ -141,8 +141,8 @@ class Learner {
   std::size_t memory_bytes() const { return bytes_.used; }
   std::int64_t n_seen() const { return n_seen_; }
   std::int64_t n_mistakes() const { return n_mistakes_; }
-  // Sets the counts of a new learner that replaces another one. The new one has learned only the first rows, which were kept, but its counts are
-  // to be those of the whole stream.
+  // Sets the counts of a new learner that replaces another one (engine/first_rows.py). The new learner has learned only the first rows of the
+  // stream, which were kept, but its counts must include all rows that the replaced learner has learned.
   void set_counts(std::int64_t n_seen, std::int64_t n_mistakes) {
     n_seen_ = n_seen;
     n_mistakes_ = n_mistakes;
@@ -190,10 +190,10 @@ class Learner {
   void overwrite(std::size_t slot, const Instance& x);  // sparse
   void remove(std::size_t slot);  // the example of the last slot moves into this one
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
-  // remove() moves the example of the last slot into the removed one. This does the same to a row of kernel values computed earlier.
+  // remove() moves the example of the last slot into the removed slot. This function does the same to a row of kernel values computed earlier.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
-  // The slot with the lowest score; among scores that are equal up to rounding, the one that arrived first. A caller that already knows the
-  // extremes of the scores passes them as `range`.
+  // The slot with the lowest score; among scores that are equal up to rounding, the slot of the example that arrived first. A caller that
+  // already knows the extremes of the scores passes them as `range`.
   std::size_t argmin_oldest(const double* scores, std::size_t n) const;
   std::size_t argmin_oldest(const double* scores, std::size_t n, const Extremes& range) const;
   void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of one stored example with all stored examples
@@ -226,7 +226,7 @@ class Learner {
   static constexpr double kLargestSquare = 1e150;  // the product of two larger kernel values could overflow
 
   std::size_t capacity_;
-  std::size_t changed_ = kNoSlot;  // the slot that the current example changed; Store::kAllSlots if it changed several
+  std::size_t changed_ = kNoSlot;  // the slot that the current example changed; kAllSlots if it changed several or removed one
   Bandwidth bandwidth_;
   Scratch scratch_;
 };

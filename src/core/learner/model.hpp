@@ -34,8 +34,8 @@ class Model {
   explicit Model(const Config& config);
 
   // Learns all rows, or throws std::bad_alloc and learns none of them. All memory that the rows may need is allocated before the first row is
-  // learned. If that could make the model much larger (see Learner::grows_little), a copy of the model learns the rows instead, allocates
-  // memory as needed, and replaces the model at the end. Every kTurn rows, `between` is called, and `lock` (not `writing_`) is released for
+  // learned. If that could make the model much larger (see Learner::grows_little), a copy of the model learns the rows instead, allocates memory
+  // as needed, and replaces the model at the end. After every kTurn rows or so, `between` is called, and `lock` (not `writing_`) is released for
   // that time, so that predictions can run. While a copy learns, `lock` is not held at all. If `between` throws, the rows learned so far stay
   // learned; if a copy was learning, it is discarded and no row is learned.
   void learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
@@ -48,7 +48,7 @@ class Model {
   void load(const State& state, const Rows& rows);
 
   // Exclusive access, for all other calls that may change the learner. It waits until the current block has been learned completely. While
-  // it is held, no other call is active.
+  // it is held, no other call reads or changes the learner.
   class Exclusive {
    public:
     explicit Exclusive(Model& model) : writing_(model), exclusive_(model.lock) {}
@@ -62,7 +62,7 @@ class Model {
   Learner& learner() { return *learner_; }
   const Learner& learner() const { return *learner_; }
 
-  mutable FairLock lock;  // callers that learn hold it exclusively; callers that predict hold it shared
+  mutable FairLock lock;  // callers that change the learner hold it exclusively; callers that only read the learner hold it shared
 
  private:
   static constexpr std::size_t kTurn = 4096;

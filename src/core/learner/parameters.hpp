@@ -11,8 +11,8 @@
 
 namespace budgetron {
 
-// There are up to 40 parameters, and a model keeps them. They are in vectors with short names, which take a third of the memory of maps. A
-// search is linear.
+// A rule has at most about 40 parameters, and the model keeps them. They are stored in vectors, with names of fixed size, which take a third of
+// the memory of maps. A search is linear.
 class Parameters {
  public:
   void set(const std::string& name, double value) { put(reals_, name, value); }

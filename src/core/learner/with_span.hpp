@@ -4,7 +4,7 @@
 //   eviction of r, P = H⁻¹:  γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
 //
 // S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel, k_t the kernel values of the new example t
-// with S. If t takes the slot of r, H includes t (Q in span.hpp).
+// with S. If t takes the slot of r, then P is the inverse for S and t, which is Q in span.hpp.
 #pragma once
 
 #include <cmath>

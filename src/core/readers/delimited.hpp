@@ -18,7 +18,7 @@ enum class RecordError : std::uint8_t { fields, number, quote, open_quote, nul, 
 
 struct BadRecord {
   std::int64_t line;  // the line on which it begins, counted from 0 at the first byte scanned
-  std::size_t begin, end;  // in bytes
+  std::size_t begin, end;  // the bytes of the record, or of its first line if its end is unknown
   RecordError error;
   std::int64_t field;  // the index of the wrong field; for RecordError::fields, the number of fields; 0 if the error is in no single field
 };
@@ -31,8 +31,8 @@ struct Scan {
   std::vector<std::int64_t> begins, ends;  // of each row, in bytes
   std::vector<BadRecord> bad;
   std::size_t consumed = 0;  // bytes of the records that were parsed or rejected; the next scan begins after them
-  std::int64_t n_lines = 0;  // lines that end in these bytes
-  bool in_long_line = false;  // the last line is too long and continues after these bytes
+  std::int64_t n_lines = 0;  // lines in these bytes
+  bool in_long_line = false;  // the last of these lines is too long and continues after these bytes
 };
 
 // How fields are separated and parsed, and how much of the text to scan.

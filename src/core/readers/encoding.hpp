@@ -17,7 +17,7 @@ struct CsrRows {
 };
 
 // Converts texts to sparse rows: counts the words and the pairs of consecutive words of each text, hashes them to columns, and scales the row
-// to length 1.
+// to Euclidean length 1.
 class WordHasher {
  public:
   // `size` is the number of columns, and `shift` is added to every column, modulo the size. `is_word` says whether a character beyond ASCII

@@ -1,7 +1,8 @@
 // Parses lines of JSON objects into columns of numbers and dictionary-encoded text.
 //
 // The meaning of a line is defined in budgetron/io/formats/ndjson.py. Only common lines are parsed here: objects whose selected
-// values are strings, numbers, true, false or null. If some line is different, or is not JSON, Python parses all lines.
+// values are numbers, true, false or null in a column of numbers, and strings, short integers, true, false or null in a column of text. If some
+// line is different, or is not JSON, Python parses all lines.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,8 @@ struct LineExtents {
 // A line is: label qid:task index:value … # comment
 SparseLines scan_svmlight(const char* text, const LineExtents& lines);
 
-// A line is: label importance base 'tag|namespace:scale feature:value …. The task is the tag, the content of one namespace, or absent.
+// A line is: label importance base 'tag|namespace:scale feature:value …
+// The task is the tag, the content of one namespace, or absent.
 enum class TaskFrom : std::uint8_t { nowhere, tag, name };
 SparseLines scan_vw(const char* text, const LineExtents& lines, TaskFrom from, const std::string& task);
 

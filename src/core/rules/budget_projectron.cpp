@@ -1,13 +1,15 @@
 // BudgetProjectron, the multitask Budget Projectron.
 //
 // S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, and k_t the kernel values of the new
-// example t with S.
+// example t with S. δ is the distance of t from the span of S, and η the parameter `eta`. A mistake with √K_tt ≤ η is not learned.
 //
-//   on a mistake:  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
+//   on any other mistake:  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
 //     δ ≤ η:   β ← β + y_t α
 //     else:    S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
 //              r = argmin of ‖β_j‖ / √P_jj over the stored j (not t),   γ_j = −P_jr / P_rr
-//              β_j += β_r γ_j for all j (also t),   S ← S ∖ {r}
+//              β_j += β_r γ_j for all j ≠ r (also t),   S ← S ∖ {r}
+//
+// Under a byte budget, examples are evicted in the same way, but before t is stored and with P of S alone, until the row of t fits.
 #include <cstddef>
 #include <cstdint>
 

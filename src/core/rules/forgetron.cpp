@@ -1,15 +1,16 @@
 // Forgetron, the multitask Self-Tuned Forgetron.
 //
-// M counts mistakes, S is the set of stored examples, β their coefficients, B the budget, and c_G² the largest diagonal entry of A⁻¹, the
-// matrix of task similarities.
+// M counts mistakes, S is the set of stored examples, β their coefficients, f_i the margin of task i, B the budget, and c_G² the largest diagonal
+// entry of A⁻¹, the matrix of task similarities. Q begins at 0 and adds up the effects of all evictions.
 //
 //   on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:
 //     r = the oldest example,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
 //     φ = the largest in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c² = c_G² (2c_G² for more than two classes)
 //     Q ← Q + c²σ²φ² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S ∖ {r}
 //   Under a byte budget, one long sparse row may evict several examples at once. Then σ = Σσ_r and σμ = Σσ_r μ_r.
+//   With more than two classes, β_r is σ for one output and −σ for another, and μ is f'(x_r) of the first minus f'(x_r) of the second.
 //
-// In the code: m is M, q is Q, and a φ² + b φ + c ≤ 0 is the inequality.
+// In the code: m is M, q_ is Q, and a φ² + b φ + c ≤ 0 is the inequality.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -72,8 +73,8 @@ class Forgetron final : public CoefficientLearner {
   }
 
  private:
-  // Multiplies all coefficients by φ, which bounds the effect of the eviction, and returns φ. `kernel_row` has K' of the new example and each
-  // stored one, without the similarity of their tasks.
+  // Multiplies all coefficients by φ, which bounds the effect of the eviction; updates Q and returns φ. `kernel_row` has K' of the new example
+  // and each stored one, without the similarity of their tasks.
   double shrink(const Vec<std::size_t>& evicted, const Example& example, const Step& step, const double* kernel_row) {
     double sigma = 0, sigma_mu = 0;
     for (std::size_t r : evicted) {

@@ -1,11 +1,12 @@
-// FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples. γ is the parameter of the Gaussian kernel, D the
-// number of frequencies u_q, η the rate, and w the weights of the features.
+// FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples. γ is the parameter of the Gaussian kernel, D the number of
+// frequencies u_q, η the rate times the weight of the example, i its task, y its label, and w the weights of the features.
 //
-//   z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D,   ψ(x, i)_q = g_iq z(x)_q
+//   z(x)_q = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D,   ψ(x, i)_q = g_iq z(x)_q
 //   y f < margin:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i)
 //
-// g_i are random signs of task i, of its cluster, or a weighted sum of the signs of related tasks (see couple()). With these factors,
-// ψ(x, i)·ψ(x', j)/D approximates the multitask kernel divided by c_G², the largest diagonal entry of A⁻¹; see the NumPy definition.
+// In a clique, g_iq is a random sign of the cluster of task i for some frequencies, and of task i itself for the others. On an explicit graph, it is
+// a weighted sum of the random signs of related tasks (see couple()). With these factors, ψ(x, i)·ψ(x', j)/D approximates the multitask kernel
+// divided by c_G², the largest diagonal entry of A⁻¹; see the NumPy definition.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -106,8 +107,8 @@ class FourierSgd final : public Learner {
 
   int frequency(std::size_t at) const { return gaussian_integer(mix64(seed_ ^ mix64(static_cast<std::uint64_t>(at)))); }
 
-  // Computes u_q·x/s for s = √(2γ)/32. For dense rows, the frequencies are stored as 8-bit multiples of s. For sparse rows, they are computed
-  // each time, because d can be so large that a table of d × D entries would not fit.
+  // Computes u_q·x/s for s = √(2γ)/32. u_q/s consists of 8-bit integers. For dense rows they are stored. For sparse rows they are computed each
+  // time, because d can be so large that a table of d × D entries would not fit.
   void phases(const Instance& x, double* phase) const {
     if (!config_.sparse) {
       if (config_.single) return dense_phases(x.rows->dense_f32 + x.at * config_.d, phase);
@@ -155,7 +156,7 @@ class FourierSgd final : public Learner {
     }
   }
 
-  // Random signs of a task or a cluster: the bits of its hashes, 64 at a time.
+  // Calls use(q, sign) with the random signs of a task or a cluster: the bits of its hashes, 64 at a time.
   template <class Use>
   static void signs(std::int64_t name, std::size_t from, std::size_t to, Use use) {
     const std::uint64_t name_hash = mix64(name);

@@ -1,14 +1,15 @@
 // LinearPerceptron: the multitask Perceptron with one vector per task, and the multitask p-norm Perceptron.
 //
-// A is the interaction matrix of the tasks, w_j are the weights of task j, v_j its dual weights, and n runs over the entries of all v_j.
+// x is the row of the example and y its label. A is the interaction matrix of the tasks, w_j are the weights of task j, v_j its dual weights, and n
+// runs over the entries of all v_j.
 //
 //   on a mistake of task i:   v_j ← v_j + y (A⁻¹)_ji x for every task j
 //   no norm:   f_i(x) = v_i·x
 //   p-norm:    f_i(x) = Σ_j (A⁻¹)_ij w_j·x,   w_n = φ(v_n)/‖v‖_p^{p−2},   φ(v) = sign(v)|v|^{p−1}
 //
-// In a clique (diagonal a, off-diagonal o of A⁻¹), v_j = (a − o) u_j + o s, where u_j is the sum of the task's own steps and s the sum of the
-// u_j of its cluster. So a mistake changes only one row and one sum. With a p-norm, each cluster also stores, per column, the sums
-// Φ = Σ_j φ(v_j) and Σ_j |v_j|^p; a mistake recomputes them for its columns. On an explicit graph, v itself is stored for all tasks.
+// In a clique (diagonal a, off-diagonal o of A⁻¹), v_j = (a − o) u_j + o s, where u_j is the sum of the task's own steps and s the sum of the u_j of
+// its cluster. So a mistake changes only one row and one sum. With a p-norm, each cluster also stores, per output and column, the sums Φ = Σ_j φ(v_j)
+// and Σ_j |v_j|^p; a mistake recomputes them for the columns in which x is not 0. On an explicit graph, v itself is stored for all tasks.
 //
 // |v|^p can overflow. Therefore φ and |v|^p are computed from v/unit_, where unit_ is a power of two.
 #include <algorithm>
@@ -110,7 +111,7 @@ class LinearPerceptron final : public PrimalLearner {
     }
     if (p_ > 0) {
       peak_ = std::max(peak_, norm_);
-      // Recompute the norm if cancellation has cost it six digits or more, or if some value is too large for the unit.
+      // Recompute the norm if cancellation has cost it six digits or more, or if some |v| is too large for the unit.
       if (rescale_ || !(norm_ > 1e-6 * peak_)) rebuild();
     }
     return kMistake | kUpdated;
@@ -164,14 +165,14 @@ class LinearPerceptron final : public PrimalLearner {
 
   bool coupled() const { return clique_ && clique_->off != 0.0; }
   bool n_tasks_known() const { return config_.n_tasks != 0; }
-  // How many tasks of the clique have no row, if the number of its tasks is known. Each of them has v = o s.
+  // How many tasks of the clique have no row; 0 if the number of its tasks is unknown. Each of them has v = o s.
   double n_missing() const {
     return config_.n_tasks > rows_.size() ? static_cast<double>(config_.n_tasks - rows_.size()) : 0.0;
   }
   std::uint32_t sum_of(std::int64_t cluster) const { return sums_.find({cluster, true}); }
 
   double power(double z) const { return z == 0 ? 0.0 : std::copysign(std::pow(std::abs(z), p_ - 1.0), z); }
-  // Adds φ(v) and |v|^p of `times` equal weights v to the two sums.
+  // Adds φ(v/unit_) and |v/unit_|^p of `times` equal weights v to the two sums.
   void add_powers(double v, double times, double& phi_sum, double& norm_sum) {
     const double z = v / unit_, phi = power(z);
     if (std::abs(z) > kRange) rescale_ = true;
@@ -271,7 +272,7 @@ class LinearPerceptron final : public PrimalLearner {
     return r;
   }
 
-  // Computes the unit, φ and the norm from v.
+  // Chooses unit_ again. With it, recomputes Φ and Σ|v|^p of every cluster, or phi_ of an explicit graph, and norm_.
   void rebuild() {
     const double a = clique_ ? clique_->diagonal : 1.0, o = clique_ ? clique_->off : 0.0;
     const auto shared = [&](std::size_t r, std::size_t n) {
@@ -313,10 +314,10 @@ class LinearPerceptron final : public PrimalLearner {
   const double p_;  // 0: no norm
   const Clique* clique_;
   const Explicit* explicit_;
-  RowTable sums_;    // per cluster s; with a norm also Φ and Σ|v|^p
-  Vec<double> phi_;  // φ(v) of an explicit graph, tasks × width
+  RowTable sums_;    // per cluster s; with a norm also Φ and Σ|v|^p, both of v/unit_
+  Vec<double> phi_;  // φ(v/unit_) of an explicit graph, tasks × width
   Vec<std::int64_t> clusters_seen_;
-  double norm_ = 0.0, unit_ = 1.0, peak_ = 0.0;  // norm_ is ‖v/unit_‖_p^p; peak_ is the largest norm_ since rebuild()
+  double norm_ = 0.0, unit_ = 1.0, peak_ = 0.0;  // norm_ is ‖v/unit_‖_p^p; peak_ is the largest norm_ since the last rebuild()
   bool rescale_ = false;  // whether rebuild() must choose a larger unit_
 };
 

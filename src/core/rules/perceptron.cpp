@@ -2,7 +2,8 @@
 //
 //   on a mistake   y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
 //
-// Example t has the row x_t, the task i_t and the label y_t. S is the set of stored examples, β_t the coefficient of example t in f.
+// Example t has the row x_t, the task i_t and the label y_t. f_i(x) is the margin of a row x of task i. S is the set of stored examples, and β_t
+// the coefficient of example t (coefficient_learner.hpp).
 #include <cstdint>
 #include <stdexcept>
 

@@ -1,17 +1,20 @@
-// Projectron and Projectron++. When the budget B is used up, they project all further examples or, with `evict`, evict an example.
+// Projectron and Projectron++. When the budget B is used up, they project all further mistakes or, with the parameter `evict`, evict a stored
+// example for each new one.
 //
-// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, k_t the kernel values of the example t with S.
+// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, k_t the kernel values of the example t with
+// S, and f the margin. δ is the distance of t from the span of S.
 //
 //   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα
-//   on a mistake, δ ≤ η, or |S| = B without eviction:         β ← β + y_t α
-//   on a mistake otherwise:                                   S ← S ∪ {t},  β_t = y_t,  evicting as the Budget Projectron does
-//   Projectron++, ℓ = 1 − y_t f(x_t) in (0, 1):               β ← β + τ y_t α
+//   on a mistake, if δ ≤ η, or if |S| = B without `evict`:    β ← β + y_t α
+//   on any other mistake:                                     S ← S ∪ {t},  β_t = y_t,  evicting as the Budget Projectron does
+//   Projectron++, if ℓ = 1 − y_t f(x_t) is in (0, 1):         β ← β + τ y_t α
 //     convention norm:      τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1)  if ℓ > δ/η
 //     convention squared:   the same with δ²/η instead of δ/η; on a mistake, δ² ≤ η instead of δ ≤ η
 //     convention budget:    τ = min(ℓ/p, 1)  if 2ℓ − τp − 2Uδ ≥ 0,  U = ¼√((B + 1)/ln(B + 1))
 //
 // η and the margins refer to the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹, the matrix of task similarities.
-// Projectron++ stores β/c_G² instead of β. See the NumPy definition.
+// Projectron++ stores β/c_G² instead of β. With more than two classes, p and δ² are doubled in τ (not by the convention budget). A mistake with K̃_tt
+// ≤ η², or K̃_tt ≤ η by the convention squared, is not learned. See the NumPy definition.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -55,7 +58,8 @@ class Projectron final : public WithSpan<CoefficientLearner> {
     double delta2 = span_.project(scratch.task_row.data(), kk, rows());
     // In every precision, a δ² below the rounding error of float32 rows counts as 0, so that rounding does not change the step.
     if (delta2 <= kNoiseSingle * kk) delta2 = 0.0;
-    const double n_changed = paired && convention_ != Convention::budget ? 2.0 : 1.0;  // with more than two classes, a step changes two outputs
+    // With more than two classes, a step changes two outputs, so both count. With `budget` they do not, as in the tables of Lu et al. (2016).
+    const double n_changed = paired && convention_ != Convention::budget ? 2.0 : 1.0;
     const double tau = size() ? step_of(loss, n_changed * (kk - delta2) / c2_, n_changed * delta2 / c2_) : 0.0;
     if (!(tau > 0)) return 0;
     add(step, tau / unit_, span_.alpha.data());

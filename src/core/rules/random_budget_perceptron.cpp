@@ -2,8 +2,8 @@
 //
 //   on a mistake:  if |S| = B: evict a uniformly random example;  S ← S ∪ {t},  β_t = y_t
 //
-// S is the set of stored examples, B the budget, β_t the coefficient of example t, y_t its label.
-// Each eviction draws one number from splitmix64.
+// S is the set of stored examples, B the budget, β_t the coefficient of example t, y_t its label. Under a byte budget, random examples are also
+// evicted until the row of t fits. Each eviction draws one number from splitmix64.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,10 +1,10 @@
 // SecondOrderPerceptron: the multitask second-order Perceptron in dual form, with or without a budget.
 //
-// S is the set of stored examples, y_S their labels, β their coefficients, K the multitask kernel, k_t its values of the new example t with S, and
-// P = K_SS⁻¹. α has the coefficients of the projection of x_t onto the stored examples, and δ² is the squared distance between the two
-// (span.hpp).
+// S is the set of stored examples, y_S their labels, β their coefficients, a the ridge, K the multitask kernel, k_t its values between the new
+// example t and S, f the margin of t, and P = K_SS⁻¹. α has the coefficients of the projection of x_t onto the stored examples, and δ² is the
+// squared distance of x_t from this projection (span.hpp).
 //
-//   R = (aI + K_SS)⁻¹,   β = R y_S
+//   R = (aI + K_SS)⁻¹ and β = R y_S until an example is projected or evicted
 //   on a mistake:  ρ = R k_t,  s = a + K_tt − k_tᵀρ,  e = (ρ, −1):   R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s
 //   if δ² = 0, or evicting x_t itself loses least:   e = ρ − α, and x_t is not stored
 //   eviction of r, γ = −P_·r/P_rr:   β_j += γ_j β_r,   R_ij += γ_i R_rj + R_ir γ_j + γ_i R_rr γ_j
@@ -93,7 +93,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     span_->replace(victim, k, kk, delta2);
     replace_in_matrix(victim, s);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
-      // First the step changes β. Then the coefficient of the victim is distributed in proportion to γ. Its slot gets the new example.
+      // First the step changes β. Then the coefficient of the victim, times γ, is added to β. The slot of the victim gets the new example.
       const double of_victim = beta(o)[victim] - rho_[victim] * residual_[o] / s;
       simd().axpy(-residual_[o] / s, rho_.data(), n, beta(o));
       simd().axpy(of_victim, span_->gamma.data(), n, beta(o));
@@ -127,7 +127,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
   void rows_moved() override {
     if (span_) span_->rebuild(size(), rows());
   }
-  // Removes the examples that have become linearly dependent, and recomputes R and β by adding the others one by one.
+  // Within a budget, removes the examples that have become linearly dependent. Then recomputes R and β by adding the examples one by one.
   void kernel_changed() override {
     rows_moved();
     if (span_)
@@ -190,7 +190,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     return innovation(k, kk, size());
   }
   // In exact arithmetic, s is at least a. Without a budget, R is at most I/a, so s is also at least a‖ρ‖². With huge kernel values, rounding can
-  // violate both bounds. s is then raised to them, because R would otherwise grow without bound.
+  // make s smaller. It is then raised to these bounds, because R would otherwise grow without bound.
   double innovation(const double* k, double kk, std::size_t n) const {
     const double s = ridge_ + std::max(kk - simd().dot(k, rho_.data(), n), 0.0);
     return span_ ? s : std::max(s, ridge_ * simd().dot(rho_.data(), rho_.data(), n));

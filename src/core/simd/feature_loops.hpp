@@ -1,4 +1,4 @@
-// Random features and the AdaGrad step of Budgetron.
+// Random Fourier features (the sines and cosines of FourierSgd too), and the AdaGrad step of Budgetron.
 //
 // Included by simd.cpp, which is compiled once per instruction set.
 #pragma once

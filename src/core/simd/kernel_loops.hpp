@@ -18,7 +18,8 @@ using std::uint32_t;
 using std::uint64_t;
 
 // exp(x) for x ≤ 0. With x = n ln 2 + r, a Chebyshev polynomial of degree 11 in r approximates exp(r) with an error of 3e-18,
-// and n is added to the exponent. Below −708, close to where results become subnormal, it is 0. For float, the degree is 6 and the limit −87.
+// and n is added to the exponent. For x below −708, close to where results become subnormal, the result is 0. For float, the degree is 6 and the
+// limit −87.
 inline double exp_of(double x) {
   constexpr double shift = 6755399441055744.0;  // 1.5 · 2⁵²: adding it leaves round(x / ln 2) in the low bits
   const bool underflows = x < -708.0;

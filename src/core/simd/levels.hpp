@@ -10,7 +10,7 @@ namespace budgetron {
 
 enum class Level { baseline, v3, v4 };
 
-// The feature bits of the processor and the operating system; all zero if it is not an x86-64.
+// The feature bits of the processor and the operating system; all are 0 on processors other than x86-64.
 struct CpuWords {
   std::uint32_t leaf1_ecx = 0;     // CPUID leaf 1
   std::uint32_t leaf7_ebx = 0;     // CPUID leaf 7

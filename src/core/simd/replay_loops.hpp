@@ -25,7 +25,8 @@ void evict_slot(size_t r, const double* __restrict gamma, size_t n, double limit
 // The number of rows that change together. Their sums fit into the registers of every instruction set.
 constexpr size_t kTile = 4;
 
-// factor[m][q] becomes the coefficient of row q in the slot of entry m, which becomes 0 in the row. Returns false if all factors are 0.
+// Takes the coefficients in the evicted slots out of the rows: factor[m][q] becomes the coefficient of row q in slots[m], and that coefficient
+// becomes 0. Returns false if all factors are 0.
 template <size_t Rows>
 BUDGETRON_INLINE bool take_factors(const Evictions& e, double* const* row, double (&factor)[kMaxEvictedSlots][Rows]) {
   bool any = false;
@@ -40,7 +41,7 @@ BUDGETRON_INLINE bool take_factors(const Evictions& e, double* const* row, doubl
   return any;
 }
 
-// Applies the entries to `Registers` registers of each of `Rows` rows, beginning at slot j; row[q] points to that slot of row q.
+// Applies the evictions to `Registers` registers of each of `Rows` rows, beginning at slot j; row[q] points to that slot of row q.
 template <size_t Registers, size_t Rows>
 inline void replay_columns(const Evictions& e, size_t j, const double (&factor)[kMaxEvictedSlots][Rows], double* const* row) {
   using V = Pack<double>::type;
@@ -59,7 +60,7 @@ inline void replay_columns(const Evictions& e, size_t j, const double (&factor)[
     for (size_t g = 0; g < Registers; ++g) store(row[q] + g * w, zero_below(kLargestFlushed, sum[q][g], Register{}));
 }
 
-// Applies the entries to Tile rows, given their factors, and prefetches rows that follow them; `next` is null if there are none.
+// Applies the evictions to Tile rows, given their factors. Prefetches `next`, as many rows that will be changed later; null: none.
 template <size_t Registers, size_t Tile>
 inline void replay_tile(const Evictions& e, size_t n, const double (&factor)[kMaxEvictedSlots][Tile], double* const* row,
                         double* const* next) {

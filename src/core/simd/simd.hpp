@@ -1,7 +1,7 @@
 // The performance-critical loops, as a table of function pointers.
 //
 // simd.cpp is compiled once per instruction set (baseline, x86-64-v3, x86-64-v4). simd() returns the best table that the
-// processor supports; the environment variable BUDGETRON_LEVEL limits the choice. Arguments are plain pointers and sizes.
+// processor supports; the environment variable BUDGETRON_LEVEL limits the choice. Arguments are plain numbers, pointers and structs of these.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ constexpr std::size_t kBlockBytes = 256;
 template <class T>
 constexpr std::size_t kLanes = kBlockBytes / sizeof(T);
 
-// The postings of one feature and the factor x that multiplies them. slots == nullptr: a dense column, one value per slot.
+// The postings of one feature and the factor x that multiplies them. If `slots` is null, they are a dense column, with one value per slot.
 template <class V>
 struct Run {
   const std::uint32_t* slots;
@@ -32,7 +32,7 @@ struct IntegerRun {
   std::int32_t x;
 };
 
-// The least number and the largest finite number of an array; ∞ and 0 if the array is empty.
+// The least number of an array, and its largest finite number, or 0 if that is negative. NaN is ignored. If nothing is left, they are ∞ and 0.
 struct Extremes {
   double least, largest;
 };
@@ -49,8 +49,9 @@ static constexpr std::size_t aligned_row(std::size_t i, std::size_t lanes = kLon
   return (full * lanes / 2 + rest) * (full + 1) * lanes;
 }
 
-// Evictions that some rows of coefficients do not include yet (eviction_log.hpp), of `count` different slots. To include them, a row sets its
-// coefficients in these slots to 0, and adds shares[m] times the coefficient that it had in slots[m], for every m.
+// Evictions that some rows of coefficients do not include yet (eviction_log.hpp), of `count` different slots. To include them, the coefficients
+// of a row in these slots are set to 0. Then shares[m], row m of `shares`, times the coefficient that was in slots[m] is added to the row, for
+// every m.
 constexpr std::size_t kMaxEvictedSlots = 48;
 struct Evictions {
   std::size_t count;
@@ -77,8 +78,8 @@ struct Simd {
   double (*rough_square_f32)(const float* x, std::size_t d);
   double (*rough_square_f64)(const double* x, std::size_t d);
 
-  // Sparse rows, run by run: sum[slot_i] += x · value_i over the postings of a feature, or over all slots if it is a dense
-  // column. Both add in the same order, so the sums do not depend on which features are columns.
+  // Sparse rows, run by run: sum[slot_i] += x · value_i over the postings of a feature, or over all slots if they are a dense column.
+  // Every slot adds its features in the order of the runs, so the sums do not depend on which features are columns.
   void (*scatter_f32)(const Run<float>* runs, std::size_t count, double* sum);
   void (*scatter_f64)(const Run<double>* runs, std::size_t count, double* sum);
   void (*scatter_i16)(const Run<std::int16_t>* runs, std::size_t count, double* sum);
@@ -127,12 +128,12 @@ struct Simd {
   // The j with the lowest arrival; n if there is none.
   std::size_t (*oldest)(const std::int64_t* arrivals, std::size_t n);
 
-  // p_j ← max(0, 1 − (n − 1) w_j / Σw), where w_j is |b_j| root_j, or p_j if b is null. Returns their sum.
+  // p_j ← max(0, 1 − (n − 1) w_j / Σw), or 1 if Σw = 0, where w_j is |b_j| root_j, or p_j if b is null. Returns the sum of the new p_j.
   double (*shares)(const double* b, const double* root, std::size_t n, double* p);
   // The first j with p_0 + … + p_j > point; n − 1 if there is none.
   std::size_t (*first_above)(const double* p, std::size_t n, double point);
-  // b_j ← scale b_j / (1 − normalisation p_j), clipped to ± max_size. This keeps the expectation of f if slot j is removed with the
-  // probability normalisation p_j. If p is null, all p_j are 1.
+  // b_j ← scale b_j / (1 − normalisation p_j), clipped to ± max_size. If p is null, all p_j are 1. Without scale and clipping, the division keeps
+  // the expectation of f if slot j is removed with the probability normalisation p_j.
   void (*divide_by_survival)(double scale, const double* p, double normalisation, double max_size, std::size_t n, double* b);
 
   // S is the packed lower triangle of a symmetric matrix, row by row. In one pass over S: S += Σ_m c_m v_m v_mᵀ for
@@ -140,7 +141,7 @@ struct Simd {
   void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
                          const double* v1, const double* x, double* y);
   // In float32: S −= v vᵀ unless v is null, then y = S x. Row i of S begins at aligned_row(i, kFloatsPerRegister), and its padding has the
-  // entries of S to the right of the diagonal, which are kept up to date. The vectors have whole_registers(n, kFloatsPerRegister) numbers,
+  // entries of S to the right of the diagonal, which are updated too. The vectors have whole_registers(n, kFloatsPerRegister) numbers,
   // with zeros at the end.
   void (*symmetric_pass_f32)(float* s, std::size_t n, const float* v, const float* x, float* y);
   // y = S x for a symmetric n × n matrix S, stored row by row. Reads only its lower triangle.
@@ -155,16 +156,17 @@ struct Simd {
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
   double (*dot_floats)(const float* w, const float* x, std::size_t n);
   // AdaGrad, where `gradient` is minus the derivative of the loss with respect to the output, and `squares` holds the G_j: with
-  // u = gradient · x_j in float32, G_j += u² + 1e-30, w_j += rate · u/√G_j. The 1e-30 avoids 0/0.
+  // u = gradient · x_j rounded to float32, G_j += u² + 1e-30, w_j += rate · u/√G_j. The 1e-30 avoids 0/0.
   void (*adagrad)(float* w, float* squares, const double* x, double gradient, float rate, std::size_t n);
   void (*adagrad_floats)(float* w, float* squares, const float* x, float gradient, float rate, std::size_t n);
   // S += c a aᵀ + g mᵀ + m gᵀ, where row i of S begins at aligned_row(i). The padding of its rows gets arbitrary values. The vectors have
   // whole_registers(n) numbers.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
-  // Applies evictions to each of `count` rows of n numbers. Coefficients below 1e-150 in an evicted slot add nothing. Shares below 1e-150 must
-  // be 0. Numbers below 1e-300 in the rows that change become 0.
+  // Applies evictions to each of `count` rows of n numbers. Coefficients of magnitude below 1e-150 in an evicted slot add nothing. Shares of
+  // magnitude below 1e-150 must be 0. Numbers of magnitude below 1e-300 in rows that change become 0.
   void (*replay)(const Evictions& evictions, std::size_t n, double* const* rows, std::size_t count);
-  // One eviction: slot r of a row becomes 0, and γ times its former coefficient is added to the row. Numbers below `limit` become 0.
+  // One eviction: slot r of a row becomes 0, and γ times its former coefficient is added to the row. Numbers of magnitude below `limit`
+  // become 0.
   void (*evict_slot)(std::size_t r, const double* gamma, std::size_t n, double limit, double* row);
   // y += Σ_i factor_i rows_i.
   void (*add_rows)(const double* const* rows, const double* factor, std::size_t count, std::size_t n, double* y);

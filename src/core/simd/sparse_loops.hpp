@@ -51,8 +51,8 @@ void scatter_integers(const IntegerRun* runs, size_t count, int32_t* sum) {
   }
 }
 
-// Adds the columns in `registers` registers of slots, which begin at slot `at`, to the sums of these slots, leaving out the first `skipped`
-// ones. The 16-bit sums stay in registers.
+// Adds the columns to the sums of the slots from `at` on that fill `registers` registers, leaving out the first `skipped` of these slots. The
+// 16-bit sums stay in registers.
 template <size_t registers>
 void add_columns(const IntegerRun* columns, size_t count, size_t at, size_t skipped, int32_t* __restrict sum) {
   using V = Pack<int16_t>::type;

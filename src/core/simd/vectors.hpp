@@ -38,7 +38,7 @@ using std::size_t;
 #define BUDGETRON_ONE_BY_ONE
 #endif
 
-// The next five functions work on single numbers, and lane by lane on registers.
+// The next five functions work on single numbers, and lane by lane on registers; overloads for registers follow where they are needed.
 
 // a where x is at most `limit`, otherwise b.
 template <class X, class V>
@@ -113,8 +113,9 @@ inline typename Pack<T>::type all_lanes(T value) {
   return typename Pack<T>::type{} + value;
 }
 
-// sum += a b, lane by lane, rounded once if V is a register and the instruction set has a fused multiply-add. GCC 14 fuses `sum += a * b` in some copies of a loop and not in others. Then
-// the squared norm of a row depends on the number of rows in the call, and a model that is loaded differs from the one that was saved.
+// sum += a b, lane by lane, rounded once if V is a register and the instruction set has a fused multiply-add. Without this function, GCC 14 fuses
+// `sum += a * b` in some copies of a loop and not in others. The squared norm of a row would then depend on the number of rows in the call, and a
+// loaded model would differ from the saved one.
 template <class V>
 inline void multiply_add(V& sum, const V& a, const V& b) {
   sum += a * b;  // integers, single numbers, and instruction sets without a fused multiply-add

@@ -1,5 +1,6 @@
-// Finds the postings of a feature, one pair (slot, value) per stored row that has the feature. It is a hash table with open addressing, linear
-// probing and backward-shift deletion. A feature that occurs in a stored row has one cell of 16 bytes, so a lookup usually costs one cache miss.
+// FeatureIndex finds the postings of a feature: one pair (slot, value) per stored row that has the feature. It is a hash table with open
+// addressing, linear probing and backward-shift deletion. A feature that occurs in a stored row has one cell of 16 bytes, so a lookup usually
+// costs one cache miss.
 #pragma once
 
 #include <algorithm>
@@ -100,11 +101,12 @@ class FeatureIndex {
 
   // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
-    // At most half of the cells may be in use before the call, and at most three quarters if all `more` features are new. Usually few are new.
+    // At most half of the cells may be in use by the features that are stored now, and at most three quarters if all `more` features are new.
+    // Usually few are new.
     const std::size_t size = std::max(2 * count_, (count_ + more) / 3 * 4 + 4);
     if (!growing_ || size <= cells_.size()) return;
-    // The table grows by at least a half, which moves each cell about three times in all. Growth by a quarter would move each cell five times;
-    // it made learning text with a new model 10 % slower.
+    // The table grows by at least a half, so that a cell is moved at most three times on average. With growth by a quarter it would be up to
+    // five times, and learning text with a new model was 10 % slower.
     Vec<FeatureCell> old(bytes_, std::max(size, cells_.size() / 2 * 3));
     old.swap(cells_);
     for (const FeatureCell& cell : old)
@@ -129,8 +131,8 @@ class FeatureIndex {
 
   // Removes a cell. Other cells may move, so pointers to them become invalid.
   void remove(FeatureCell* removed) {
-    // Backward shift: a later cell of the same run of used cells moves into the hole, unless its home lies after the hole. Its own place is
-    // then the new hole.
+    // Backward shift: a later cell of the same run of used cells moves into the hole, unless its home lies after the hole. The place
+    // that it leaves is then the new hole.
     std::size_t hole = static_cast<std::size_t>(removed - cells_.data());
     for (std::size_t b = next(hole); !cells_[b].empty(); b = next(b))
       if (distance(home_of(cells_[b].feature()), b) >= distance(hole, b)) {

@@ -59,8 +59,8 @@ class InvertedIndex {
     postings_.reserve(packed_, reserved_);
   }
 
-  // The same in preparation for take_over(): an index with values of type U will take over this memory. Space is allocated for the postings
-  // of this index, whose number is `postings`, because they are then added to the new one.
+  // The same in preparation for take_over(): an index with values of type U will take over this memory. Space is also allocated for the postings
+  // that this index has now, `postings` of them, because they are then added to the new index.
   template <class U>
   void reserve_to_become(std::size_t postings, std::size_t more) {
     if (max_postings_) return;
@@ -178,8 +178,9 @@ class InvertedIndex {
     });
   }
 
-  // The same for integers that are small enough for int32 sums (see SparseStore::kLargestSum). Integer sums are exact, so the order of the
-  // features does not matter. Dense columns are therefore collected, and added in 16-bit lanes as long as their sums cannot exceed 16 bits.
+  // Writes the same sums to `sums`, for integers that are small enough for int32 sums (see SparseStore::kLargestSum). `temporary` is working
+  // memory for `size` integers. Integer sums are exact, so the order of the features does not matter. Dense columns are therefore collected, and
+  // added in 16-bit lanes as long as their sums cannot exceed 16 bits.
   template <class X>
   void integer_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* temporary,
                       double* sums) const {

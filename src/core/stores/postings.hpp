@@ -20,7 +20,7 @@ class Postings {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // Allocates space for that many postings with values of up to `widest` bytes. If max_postings == 0, the pool begins empty and grows
+  // Allocates space for max_postings postings with values of up to `widest` bytes. If max_postings == 0, the pool begins empty and grows
   // only by reserve() and reserve_bytes().
   Postings(Bytes& bytes, std::size_t max_postings, std::size_t widest) : pool_(bytes) {
     clear_free_lists();
@@ -33,9 +33,10 @@ class Postings {
     end_ = 0;
     clear_free_lists();
   }
-  // Bytes that suffice for `max_postings` postings. A list has at least two postings, because a single one is stored in the cell of its feature
-  // (feature_index.hpp). The worst case is that all lists have three: each then has a header and one unused entry, 56 bytes per list if a value
-  // has 8 bytes, and at most 40 if it is smaller. The rest of the pool makes packing rare.
+  // Bytes that suffice for `max_postings` postings whose values have `size` bytes each. A list has at least two postings, because a single one
+  // is stored in the cell of its feature (feature_index.hpp). After `pack`, the worst case is that all lists have three postings: the block of a
+  // list then has a header and one unused entry, and takes 56 bytes if a value has 8 bytes, and at most 40 if it is smaller. The rest of the pool
+  // makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t max_postings, std::size_t size = sizeof(V)) { return max_postings * (size == 8 ? 24 : 16) + 64; }
 
   // Bytes of a list of n postings after `pack`. One more posting adds at most the bytes of a list of two.
@@ -63,7 +64,7 @@ class Postings {
     budgetron::prefetch(block + sizeof(Header) + length * sizeof(std::uint32_t));
   }
 
-  // Returns a block for at least `wanted` ≥ 2 postings of a feature. Returns kNone if there is no space; the caller then calls `pack`.
+  // Returns a block for at least `wanted` ≥ 2 postings of a feature. Returns kNone if there is no space unless `pack` is called.
   std::uint32_t allocate_block(std::int32_t feature, std::size_t wanted) {
     const int size_class = class_above(wanted);
     std::uint32_t at = free_[size_class];
@@ -85,7 +86,7 @@ class Postings {
   }
 
   // Compacts the pool: trims every block to its list and moves the blocks together. Returns a block with the list of the feature `wanted`, which
-  // was at `own`, and space for one more posting. If `own` is kNone, the feature had no list, and the block is empty with space for two.
+  // was at `own`, and space for another posting. If `own` is kNone, the feature had no list, and the block is empty with space for two.
   // length_of(feature) returns the length of a list, or 0 if there is none. moved(feature, at) is called with the new position of each list.
   // There must be space, see has_room_for().
   template <class LengthOf, class Moved>

@@ -1,7 +1,7 @@
-// A table of rows of coefficients: one row per task, and one common row per cluster, which the cluster's tasks share.
+// A table of rows of coefficients: one row per task and, in some rules, one common row per cluster, which the cluster's tasks share.
 //
-// Rows are found through a hash table of their names (see Name), and are linked in the order of their last update. When the limit of rows is
-// reached, the caller evicts one, usually the least recently updated.
+// Rows are found through a hash table of their names (see Name), and are linked in the order of their last update, as touch() records it. When
+// the limit of rows is reached, the caller drops a row, usually the least recently updated.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +31,11 @@ class RowTable {
   struct Row {
     Name name;
     std::int64_t cluster;
-    std::int64_t stamp;    // n_seen at the last update
+    std::int64_t stamp;    // n_seen at the last call of touch(); 0 before
     std::int64_t members;  // common rows: how many task rows the cluster has
     std::uint32_t newer, older;  // the linked list, in the order of the last update
     std::uint32_t current;       // for callers that log changes of all rows: 1 if this row includes the logged changes, otherwise 0
-    std::uint32_t count;         // for callers that keep the rows that are updated most often
+    std::uint32_t count;         // of updates, for callers that keep the rows that are updated most often
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
@@ -62,8 +62,8 @@ class RowTable {
   // The number of buckets that `find` reads; for tests.
   std::size_t probes(Name name) const { return ((bucket_of(name) - home_of(name)) & (index_.size() - 1)) + 1; }
 
-  // Allocates the memory for `more` calls of `add`, so that they cannot fail. At the limit, the caller drops a row before each of them. If it
-  // throws, the table is unchanged.
+  // Allocates the memory for `more` calls of `add`, so that they cannot fail. Once the table is at its limit, the caller must drop a row before
+  // each call. If reserve() throws, the rows are unchanged.
   void reserve(std::size_t more) {
     if (more == 0) return;
     const std::size_t added = limit_ ? std::min(more, limit_ - std::min(limit_, rows_.size())) : more;
@@ -127,7 +127,7 @@ class RowTable {
     values_.pop_back();
   }
 
-  // Makes every row narrower, in place. `narrow` must move the `width` numbers that stay to the front of the row.
+  // Makes every row narrower, in place. `narrow` must move the numbers that are kept, `width` of them, to the front of a row.
   template <class Narrow>
   void narrow(std::size_t width, Narrow narrow) noexcept {
     width_ = width;
@@ -175,7 +175,7 @@ class RowTable {
     while (index_[b] != kNone && !(rows_[index_[b]].name == name)) b = (b + 1) & (index_.size() - 1);
     return b;
   }
-  // Empties a bucket. Moves later entries of the same run of full buckets back into it, so that linear probing still finds them.
+  // Empties a bucket. Moves back those later entries of the same run of full buckets that linear probing would no longer find.
   void erase_bucket(std::size_t hole) {
     const std::size_t mask = index_.size() - 1;
     for (std::size_t b = (hole + 1) & mask; index_[b] != kNone; b = (b + 1) & mask) {
@@ -199,7 +199,7 @@ class RowTable {
   Vec<Row> rows_;
   Vec<Vec<double>> values_;
   Vec<Vec<double>> spare_;  // values of future rows, allocated by reserve()
-  Vec<std::uint32_t> index_;  // the hash table: open addressing with linear probing, a power of two of buckets
+  Vec<std::uint32_t> index_;  // the hash table: open addressing with linear probing; its size is a power of two
   std::uint32_t oldest_ = kNone, newest_ = kNone;
 };
 

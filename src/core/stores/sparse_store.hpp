@@ -2,7 +2,7 @@
 //
 // As long as all values are integers from −32767 to 32767 (counts, flags), the index stores them as int16. Products then read less memory: 6
 // bytes per posting instead of 8 (float) or 12 (double), and 2 bytes per entry of a dense column instead of 4 or 8. Integer sums are also exact
-// in any order. The first other value, or a rule that merges rows, converts the index to T.
+// in any order. The first other value, or a rule that merges rows, converts the index to T, the caller's type (float or double).
 #pragma once
 
 #include <algorithm>
@@ -92,7 +92,7 @@ class SparseStore final : public Store {
     kernel.row(static_cast<const SparseProducts&>(products).sums.data(), sq_.data(), scale_.data(), sq, size_, row);
   }
 
-  // Works on 128 features at a time, so that the values fit into an array on the stack: this function must not allocate.
+  // Works on 128 features at a time, with their values in an array on the stack, because this function must not allocate.
   void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool, double* row) override {
     constexpr std::size_t kChunk = 128;
     T values[kChunk];

@@ -1,7 +1,8 @@
 // The interface of a store: it holds instances in slots, and computes their inner products with new instances.
 //
-// Slots are numbered 0 .. size−1. A new instance is appended, or takes the slot of the one it replaces. When an instance is removed,
-// the last one moves into its slot. The dense and the sparse store represent rows differently, and only the dense one has a reference point.
+// Slots are numbered 0 .. size−1. A new instance is appended, or takes the slot of the instance that it replaces. When an instance is removed,
+// the instance of the last slot moves into the free slot. The dense and the sparse store represent rows differently, and only the dense store has
+// a reference point (see Reference).
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace budgetron {
 
-// A block of rows in the caller's memory: dense or CSR, float or double. Only the pointers of that kind are read.
+// A block of rows in the caller's memory: dense or CSR, float or double. Of the pointers to rows, only those for its kind are read.
 struct Rows {
   std::size_t count = 0;
   std::size_t d = 0;
@@ -32,14 +33,14 @@ struct Rows {
 struct Instance {
   const Rows* rows;
   std::size_t at;  // the index of the row in `rows`
-  double sq;       // ‖x − c‖², where c is the store's reference point (see Reference); in a sparse store c = 0
+  double sq;       // ‖x − c‖², where c is the store's reference point (see Reference); in a sparse store c = 0. It is 0 if there is no kernel.
 };
 
 // The point c that a dense store subtracts from every row under the Gaussian kernel, and the search for the next one (dense_store.hpp
 // explains why). c is 0 until consecutive rows are so far from it that their distances lose precision, see `Store::update_reference`.
 struct Reference {
-  std::vector<double> point, candidate;  // an empty point is the origin; an empty candidate is none
-  std::int64_t streak = 0;               // consecutive rows far from c and near the candidate, including the candidate
+  std::vector<double> point, candidate;  // both are empty if c has never moved and the streak is 0; c is then the origin
+  std::int64_t streak = 0;               // the number of consecutive rows far from c and near the candidate, which is the first of them
   std::int64_t moves = 0;                // how often the point was replaced
 };
 
@@ -50,7 +51,7 @@ class Store {
   virtual std::size_t size() const = 0;
   // ‖x‖² of the rows as passed in, before c is subtracted.
   virtual void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const = 0;
-  // The same up to rounding, but faster. Learner::first_bad_row() uses it to find rows that are not finite or too large.
+  // The same up to rounding, and faster for dense rows. Learner::first_bad_row() uses it to find rows that are not finite or too large.
   virtual void rough_squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const {
     squares(rows, first, count, out);
   }
@@ -65,8 +66,8 @@ class Store {
   virtual std::unique_ptr<Products> new_products(Bytes& bytes) const = 0;
   virtual std::size_t lookahead() const = 0;  // the largest number of instances that one call of `compute` accepts
   virtual void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const = 0;
-  // Recomputes the products of the instances from .. to−1 of the last `compute` after the store has changed: those with
-  // one slot, or with all (slot == kAllSlots).
+  // Recomputes products of the last `compute` after stored rows have changed, for its instances from .. to−1: the products with
+  // one slot, or with all slots (kAllSlots). After a move of the reference point, call `compute` instead.
   static constexpr std::size_t kAllSlots = SIZE_MAX;
   virtual void refresh(const Rows& rows, std::size_t first, std::size_t from, std::size_t to, std::size_t slot,
                        Products& out) const = 0;
@@ -79,11 +80,11 @@ class Store {
   // squared distances are sums of squared differences in double. This is slower, but no digits cancel for rows far from c.
   virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) = 0;
 
-  // Whether the pool has space for the non-zeros of x: now (fits), or if every stored row were evicted (fits_alone). Dense rows always fit.
-  // Neither checks whether a slot is free; the learner does.
+  // The pool is the space for the non-zeros of sparse rows (Config::pool). fits() returns whether it has room for x now, and fits_alone() whether
+  // it would have room if every stored row were evicted. Dense rows always fit. Neither function checks whether a slot is free; the learner does.
   virtual bool fits(const Instance& x) const = 0;
   virtual bool fits_alone(const Instance& x) const = 0;
-  // The length of the shortest prefix of `order` whose eviction makes x fit.
+  // The length of the shortest prefix of `order` whose eviction makes x fit, or the length of `order` if no prefix suffices.
   virtual std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const = 0;
   // An upper estimate of the memory that storing these rows takes, not counting slots.
   virtual std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const = 0;
@@ -100,7 +101,7 @@ class Store {
   virtual void overwrite(std::size_t, const double*, const struct Kernel&) { throw std::logic_error("rows of this store cannot be overwritten"); }
 
   // Called by rules that merge rows. A merged sparse row may have the features of many rows of a block, so more memory is reserved. Its
-  // values need not be integers, so they are not stored as int16.
+  // values need not be integers, so the sparse store does not use int16.
   virtual void expect_mergers() {}
   // Sparse rows only. `nonzeros` is the number of non-zeros of all stored rows. `read` writes the features of one row, in ascending
   // order, and their values, and returns how many there are.

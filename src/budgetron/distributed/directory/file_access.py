@@ -13,7 +13,7 @@ from typing import Any
 from budgetron.errors import InputFileMissing, MissingExtra, ModelFileError, error_message
 from budgetron.persist import read_bytes, replace_file
 
-MAX_BYTES = 2**34  # the largest file that is read
+MAX_BYTES = 2**34  # the largest file that is read from a folder
 
 
 def write_file(target: str, name: str, content: bytes) -> str:

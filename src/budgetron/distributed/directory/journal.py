@@ -133,7 +133,7 @@ class Journal:
     def finish(
         self, answers: Sequence[tuple[int, bytes]], rejected: Iterable[int], point: bytes | None = None
     ) -> None:
-        """Store the margins of learned requests, and delete rejected ones with their keys.
+        """Delete finished requests. Store the margins of the learned ones, and delete the keys of the rejected ones.
 
         `point` is the operating point after them. It is written in the same transaction, so every example is counted
         once, even if the process is killed.

@@ -108,8 +108,9 @@ class OnDisk(Introspection, ABC):
     def load(cls, source: Any, **options: Any) -> Self:
         """Load the model that `save` wrote. It learns and predicts exactly as the saved model would have.
 
-        A `ReplicatedModel` is an exception: what its replicas learned between the last exchange and the save is not
-        exchanged, or only in part. Call `exchange` before you save it.
+        There are two exceptions. With ``shares="demand"``, the examples and mistakes for the next rebalancing are
+        counted from the load on. In a `ReplicatedModel`, what the replicas learned between the last exchange and the
+        save is not exchanged, or only in part. Call `rebalance` or `exchange` before you save it.
 
         `options` are parameters such as `workers` and `directory`. If `source` is a live directory, a copy of its
         current state is loaded, and the process that owns the directory is not disturbed.

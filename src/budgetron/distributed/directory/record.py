@@ -1,7 +1,7 @@
 """`sharded.json`: the description of a sharded model beside its shards.
 
-`on_disk` writes it last and atomically, so a folder contains the old model or the new one, never a mixture. Fields and
-file names are a format: folders of every earlier version must open.
+`on_disk` writes it atomically, after the files that it names, so a folder contains the old model or the new one, never
+a mixture. Fields and file names are a format: folders of every earlier version must open.
 """
 
 from __future__ import annotations

@@ -9,14 +9,15 @@ the Bayesian models that a Budgetron mixes), P is their covariance and Λ its in
                         proj_g(s_h) = H_g⁻¹ K'(S_g, S_h) s_h, the projection on the span of S_g
     Budgetron, filters  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
                         where Δ is the change since the last exchange, so that each row is counted once
-    Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0), of AdaGrad, and
-                        of the learned dimensions. Step sizes and variances are not exchanged
+    Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0) or learn by
+                        AdaGrad, of the other AdaGrad models, and of the learned dimensions. Step sizes and variances
+                        are not exchanged
     Budgetron, table    the hashed table of sparse rows, and binned columns: sums add up, and weights become the mean,
     and bins            weighted by how much each replica has learned about a feature (`keyed_weights`)
     Budgetron, columns  centre and spread of every column: the mean, weighted by rows
 
 The mean is taken instead of the sum, because all replicas estimate the same function, each from its own rows. A sum
-would count this function once per replica. The weights with which a Budgetron mixes its beliefs, and everything that
+would count this function once per replica. The weights with which a Budgetron mixes its models, and everything that
 belongs to a task, are not exchanged.
 
 In code: s is `sum`, θ and P are the pair in `filters`. K'(A, B) is the matrix of kernel values between two sets of rows
@@ -47,7 +48,8 @@ from budgetron.kernels import Kernel
 
 Array = NDArray[np.float64]
 FilterParts = dict[str, tuple[Array, Array]]
-JITTER = 1e-10  # relative to H's diagonal; a tiny one suffices, as no stored example is near the span of the others
+# Relative to the diagonal of H. It is tiny, because mistakes near the span of the stored examples are not stored.
+JITTER = 1e-10
 # The arrays of a Budgetron that replicas average, and its estimates of columns.
 MEANS = ("latent_weights", "latent_dimensions")
 COLUMNS = ("centre", "spread", "mean", "variance")
@@ -158,7 +160,7 @@ def _budgetron_bytes(settings: Any, replicas: int) -> int:
 
 
 def _stationary_filters(settings: Any) -> list[int]:
-    """The Bayesian filters that forget nothing (floor = 0). Only their precisions can be summed."""
+    """The filters that are Bayesian and forget nothing (floor = 0). Only the precisions of these can be summed."""
     return [
         k
         for k, (_, _, floor) in enumerate(settings.parameters.filters)

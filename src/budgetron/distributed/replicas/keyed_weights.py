@@ -1,8 +1,8 @@
 """Weights of replicas that are found by a key, and how an exchange combines them.
 
-A key is a cell of a hashed table, or a bin of a column. Every key has sums, which grow with each example, and weights,
-which a learner has adapted. At an exchange, x_h are the numbers of a key in replica h, and x₀ those of the baseline,
-which is the result of the last exchange:
+A key is a cell of a hashed table, a bin of a column, or a pair of bins. Every key has weights, which a learner has
+adapted. Most keys also have sums, which grow with each example. At an exchange, x_h are the numbers of a key in
+replica h, and x₀ those of the baseline, which is the result of the last exchange:
 
     sums      x₀ + Σ_h (x_h − x₀), so that each example is counted once
     weights   Σ_h a_h x_h / Σ_h a_h, where a_h says how much replica h has learned about the key since the last exchange
@@ -70,7 +70,7 @@ class KeyedWeights:
 
 
 def baseline(parts: Sequence[KeyedWeights]) -> KeyedWeights:
-    """The last common state of replicas, as far as it is known: the smallest sums, and the weights with them.
+    """The last common state of replicas, as far as known: the smallest sums, and the weights of the smallest amount.
 
     Right after an exchange, all replicas have the same numbers. If they have learned since then, for example before the
     coordinator was restarted, sums have only grown. So the smallest ones are closest to those of the exchange.
@@ -90,7 +90,7 @@ def baseline(parts: Sequence[KeyedWeights]) -> KeyedWeights:
 
 
 def combined(parts: Sequence[KeyedWeights], last: KeyedWeights, max_count: int) -> KeyedWeights:
-    """The numbers after an exchange, for all keys that a replica has."""
+    """The numbers after an exchange, for all keys that any replica has."""
     keys = np.unique(np.concatenate([part.keys for part in parts]))
     before = last.at(keys)
     counts, sums, weights = before.counts.copy(), before.sums.copy(), before.weights.copy()

@@ -147,7 +147,7 @@ class ReplicatedModel(ShardedModel):
         return GroupPlacement(self.learner.graph, self.replicas)
 
     def _first_budgets(self, validator: InputValidator | None = None) -> list[int | str | None]:
-        """The budget of each replica. Shares of bytes leave room for the baselines of the exchange."""
+        """The budget of each replica. Shares of bytes leave room for the baseline of the last exchange."""
         shares = first_shares(self.learner.budget, self.replicas, WHO, "replica")
         total = budget_of(WHO, self.learner.budget).bytes
         if EXCHANGES[self.learner.rule].equal_shares and total is None and self.learner.budget is not None:

@@ -1,8 +1,8 @@
 """The hashed table and the binned columns of a Budgetron, as `KeyedWeights` that replicas exchange.
 
-    table    Cells of features, which have the feature's typical size, and cells of pairs of features, which have a sum
-             of squared gradients for the first belief only. The key is the bucket and the tag. All other cells hold own
-             weights of tasks, and stay in their replica.
+    table    Cells of features, and cells of pairs of features. Only cells of features have a typical size. Cells of
+             pairs have sums of squared gradients for the first belief only (the first linear model of the table). The
+             key is the bucket and the tag. All other cells hold own weights of tasks, and stay in their replica.
     bins     Masses and weights of bins, and weights of pairs of bins; not the own weights of tasks. The key is the
              position. Only replicas with the same edges exchange them.
 
@@ -10,8 +10,8 @@ After an exchange, all replicas have the same cells of features and pairs, as fa
 eight per bucket in all, those with the largest counts. In a replica they compete with the cells of its tasks, also by
 count.
 
-`new_replica` gives new replicas the same plan and the same edges, both from the first block. On its own, each would
-plan from its first rows.
+`new_replica` gives new replicas the same plan and, if the first block has enough rows, the same edges of bins. On its
+own, each replica would determine both from its first rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from budgetron.engine.settings import Settings
 
 State = dict[str, Any]
 TABLE, TABLE_VECTORS, BINS, BIN_PAIRS, BIN_VECTORS = "table", "table vectors", "bins", "bin pairs", "bin vectors"
-# Arrays of a state with one number per belief or output. The first array of each tuple is the total mass of each class.
+# Arrays of a state with a few numbers per class, output or belief. The first of each tuple is the total mass per class.
 OF_TABLE = ("table_total", "table_bias", "table_bias_squares", "table_bayes", "table_bayes_squares",
             "table_mean_squares")  # fmt: skip
 OF_BINS = ("bins_total", "bins_bias", "bins_bias_squares", "bins_bayes", "bins_mean_squares")

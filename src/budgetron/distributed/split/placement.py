@@ -4,7 +4,7 @@ Component → shard is fixed for the life of the model; shard → worker changes
 different components have similarity 0 and never influence each other. A shard has all tasks of its components, so
 without a budget the shards together predict exactly as one model would. With a budget, each shard has its own share.
 
-    explicit graphs   largest component first, each to the shard with the fewest tasks so far
+    explicit graphs   largest component first (after pinned ones), each to the shard with the fewest tasks so far
     all other graphs  shard = h(component) mod n, where n is the number of shards and h the hash splitmix64
     shard → worker    the worker with the largest h(shard, worker) among those with capacity (rendezvous hashing with
                       bounded loads): adding or removing a worker moves about as many shards as that worker owns
@@ -99,7 +99,7 @@ class Placement:
     def graph_of(self, shard: int) -> TaskGraph:
         """The part of the graph with the tasks of one shard, with unchanged similarities."""
         if not isinstance(self.graph, Explicit) or self.n_shards == 1:
-            return self.graph  # a graph in closed form is small, so every shard gets the whole graph
+            return self.graph  # a graph in closed form has no matrix to cut, so every shard gets the whole graph
         nodes = np.flatnonzero(self._shard_of_component[self.graph.component] == shard)
         return self.graph.restricted(nodes) if len(nodes) else self.graph  # a shard without tasks never gets a row
 

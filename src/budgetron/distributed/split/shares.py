@@ -1,12 +1,12 @@
 """Divide a budget among shards or replicas. The budget is the total, which the shares never exceed.
 
     fixed     every shard has an equal share for the life of the model; the remainder goes to the first shards
-    demand    shares follow the mistakes of each shard. A rebalancing takes away at most half of a share, so that a
-              shard does not lose everything after a time without mistakes. Shards shrink before others grow, so that
+    demand    shares follow the mistakes of each shard. A rebalancing takes away about half of a share at most, so that
+              a shard does not lose everything after a time without mistakes. Shards shrink before others grow, so that
               the total is never exceeded.
 
 Both differ from one learner with one budget, in which all tasks compete for every stored example. Everything here is
-arithmetic: `introspection` and `sharded` apply the results.
+arithmetic: `introspection`, `sharded` and `replicated` apply the results.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def count_text(n: int, part: str) -> str:
 
 
 def rebalanced_shares(total: int, capacities: Sequence[int], mistakes: Sequence[int]) -> list[int]:
-    """The capacities after a rebalancing: half by the old capacities, half by the mistakes since the last one.
+    """The capacities after a rebalancing: half by the old capacities, half by the mistakes since the one before.
 
     >>> rebalanced_shares(40, [10, 10, 10, 10], [0, 0, 0, 60])
     [5, 5, 5, 25]

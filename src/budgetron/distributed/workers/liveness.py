@@ -1,9 +1,9 @@
 """Notice at once that the process of a worker has ended, by a TCP connection that it holds to the coordinator.
 
 The coordinator is the process of the `ShardedModel`. Ray reports a killed actor after one to four seconds. The system
-closes the connections of a process the moment it ends, so an end of file means that the process has ended, or that the
-network between worker and coordinator was cut. `RayPool` replaces the worker in both cases. If the process still runs,
-the shards' logs reject its old epoch, and it cannot write.
+closes the connections of a process the moment it ends. So if the connection ends, the process has ended, or the network
+between worker and coordinator was cut. `RayPool` replaces the worker in both cases. If the process still runs, the
+shards' logs reject its old epoch, and it cannot write.
 
 A worker sends its token, 32 random bytes, and neither side sends anything else. If no connection can be made, or a node
 loses power without closing its connections, a lost worker is noticed by Ray's own report, or when a call times out.

@@ -29,7 +29,7 @@ from budgetron.learners.block_learner import Block
 from budgetron.learners.lifecycle.saved import content_of
 
 OTHER_ROWS = -1  # answer of `check_keys`: the key was used with other rows
-WRITERS = 8  # threads that write logs: more than cores, because they mostly wait for fsync
+WRITERS = 8  # threads that write logs; often more than cores, because they mostly wait for fsync
 
 
 class NotTheOwner(WorkerError):
@@ -107,7 +107,7 @@ class Worker:
         self.name = name
 
     def check_ready(self) -> None:
-        """Raise the error that learning would raise now, in any of the shards."""
+        """Raise the error that learning would raise now, in any shard of this worker."""
         for owned in self._owned.values():
             if owned.host is not None:
                 owned.host.check_ready()
@@ -231,7 +231,7 @@ class Worker:
             return shared_part(model._engine)
 
     def receive(self, shard: int, epoch: int, part: SharedPart) -> None:
-        """Replace the shared part of a shard; with a directory, on disk before this returns. Safe to repeat."""
+        """Replace the shared part of a shard; with a directory, on disk before this returns. It may be repeated."""
         owned = self._owned_shard(shard, epoch)
         hosted = HostedModel(owned.in_memory) if owned.host is None else hosted_model_from(owned.host.content())
         with hosted.model._guard:

@@ -4,7 +4,7 @@ A worker becomes the owner of a shard under a new, higher epoch, which the shard
 therefore rejects all further writes of a former owner, which may be cut off or only slow. Nothing is learned twice: a
 repeated message has the same idempotency key, and the log returns the first answer.
 
-`ShardedModel` sends everything through this class. It must never send two messages of one shard out of order.
+`ShardedModel` sends everything through this class, which must never send two messages of one shard out of order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ class WorkersLost(WorkerError):
 
 
 class WorkerGroup:
-    """The workers and their shards. Safe for several threads: each shard has a lock, so moving one blocks no other."""
+    """The workers and their shards. Safe for several threads.
+
+    Each shard has a lock, so other shards learn while one moves.
+    """
 
     def __init__(self, pool: WorkerPool, n_shards: int, term: int, who: str) -> None:
         self._who = who  # the class of the model, for messages
@@ -92,7 +95,7 @@ class WorkerGroup:
         """Move every shard to the worker that placement assigns to it now."""
         for shard, worker in workers_of(self.n_shards, self.workers, self.pinned).items():
             with self._locks[shard], self._table_lock:
-                if self.owner[shard] != worker and worker in self.workers:  # it may have been lost in the meantime
+                if self.owner[shard] != worker and worker in self.workers:  # the worker may have been lost since
                     self._move(shard, worker)
 
     def _move(self, shard: int, worker: str) -> None:
@@ -187,7 +190,7 @@ class WorkerGroup:
         return replace(message, epoch=self.epoch[message.shard])
 
     def _oldest_answers(self, method: str, pending: deque[Any]) -> list[Any]:
-        """The answers to the oldest batch. If a worker was lost, its messages and all later ones are sent again."""
+        """The answers to the oldest batch. If a worker was lost, its messages and all later batches are sent again."""
         batch, futures = pending.popleft()
         answers: list[Any] = [None] * len(batch)
         unanswered: list[int] = []

@@ -1,7 +1,7 @@
 """`WorkerPool`: starts, calls, restarts and stops workers. `LocalPool` runs them in threads.
 
-`WorkerGroup` is the only caller. A pool does not know about shards and epochs. The engines release the GIL, so two
-workers of a `LocalPool` use two cores. `ray_pool` has the pool of Ray actors.
+`WorkerGroup` is the only caller. A pool does not know about shards and epochs. The compiled engine releases the GIL, so
+two workers of a `LocalPool` use two cores. `ray_pool` has the pool of Ray actors.
 """
 
 from __future__ import annotations

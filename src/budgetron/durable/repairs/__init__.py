@@ -1,1 +1,1 @@
-"""Verify, repair and restore the files of a host while no process serves it."""
+"""Verify the files of a host at any time; repair or restore them while no process serves it."""

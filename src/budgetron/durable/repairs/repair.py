@@ -75,7 +75,7 @@ def _write(folder: Path, old: Log, recovery: Recovery, last: int) -> int:
     folder.mkdir(mode=0o700)
     new = Log(folder)
     try:
-        # Keep the old epoch, because the coordinator of a shard compares its own epochs with it.
+        # Keep the old epoch: the log of a shard accepts only a coordinator whose epoch is higher than the stored one.
         new.take_over(max(1, old.epoch))
         with new.writing():
             copy_keys(old.db, new.db, recovery.position)

@@ -1,7 +1,7 @@
 """Copy a host's files to a temporary folder to work on them, and put a new database in the place of the old one.
 
-`verify`, `repair` and `restore` use it. They never change a database in place: until the last step, which renames
-files, an interruption leaves the directory as it was.
+`verify`, `repair`, `restore` and a standby (`Follower`) use it. They never change a database in place: until the last
+step, which renames files, an interruption leaves the directory as it was.
 """
 
 from __future__ import annotations

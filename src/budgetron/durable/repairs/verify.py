@@ -63,7 +63,7 @@ def _recover_and_describe(folder: Path) -> Verification:
     log = Log(folder)
     try:
         (keys,) = log.db.one("SELECT (SELECT count(*) FROM answer) + (SELECT count(DISTINCT key) FROM stream_block)")
-        if not log.snapshots:  # nothing was acknowledged, because the first answer is given after the first snapshot
+        if not log.snapshots:  # no example was acknowledged, because that requires the first snapshot
             log.check_acknowledged()
             return Verification(log.position, 0, keys)
         recovery = recover(log, Snapshots(log), None)

@@ -3,7 +3,7 @@
     epochs/EPOCH-DIRECTORY-PROCESS    one empty object per owner; the highest epoch owns the copy (`fencing`)
     log/EPOCH/RUN/…-start-…           a copy of the database, as in a backup: the first object of a run
     log/EPOCH/RUN/…-base-…            the same, but the records of the previous run lead to it without a gap
-    log/EPOCH/RUN/…-log-…             the records after the copy of the database, with their idempotency keys
+    log/EPOCH/RUN/…-log-…             a segment: some records after the copy of the database, with idempotency keys
     log/EPOCH/head                    how far the copy goes: written last, and replaced with every copy
     versions/…                        the named versions of the model (`copied_versions`)
 

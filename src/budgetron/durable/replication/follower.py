@@ -114,7 +114,7 @@ class Follower:
             self._applied = (epoch, head.run, head.number)
 
     def _new_objects(self, epoch: int, head: Head) -> list[ObjectName] | None:
-        """The segments after the last learned one, up to the head. None if their records have a gap."""
+        """The segments after the last learned one, up to the head. None if they do not continue what was learned."""
         if epoch != self._applied[0]:
             return None
         objects: list[ObjectName] = []

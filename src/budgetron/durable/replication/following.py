@@ -49,7 +49,7 @@ class FollowingHost(Host):
             state.write_snapshot_if_due()
 
     def replace_database(self, database: Path) -> None:
-        """Continue with a database that was rebuilt from the copy. Needed if records after the last one are missing."""
+        """Continue with a database that was rebuilt from the copy, whose new records do not follow this host's."""
         state = self._state
         with state.commit_lock:
             state.check_open()

@@ -11,9 +11,10 @@ contains the number of the previous object. So a reader can skip the objects of 
 object is missing.
 
 A base has the kind "start" if the records of the run before do not lead to it. This is the case for the first base of
-an epoch, after a correction or a restore, and if the log was trimmed before it was copied. Other bases have the kind
-"base". In the name of a base, `first` is the number of its older snapshot, the earliest state that the base can be cut
-back to. The byte layout is a file format: it must not change without a new version.
+an epoch, after a correction or a restore, if the base before could not be written, and if the log was trimmed before it
+was copied. Other bases have the kind "base". In the name of a base, `first` is the number of its older snapshot, the
+earliest state that the base can be cut back to. The byte layout is a file format: it must not change without a new
+version.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Head(msgspec.Struct):
     position: int
     at: int  # milliseconds since 1970
     owner: str = ""  # host name and process id, for diagnosis
-    parent: int = 0  # the epoch before; 0: none
+    parent: int = 0  # the epoch that this epoch continues; 0: none
     parent_run: int = 0
     parent_number: int = 0
 

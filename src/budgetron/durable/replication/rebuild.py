@@ -44,7 +44,7 @@ def read_segment(store: Store, path: str) -> Segment:
 
 
 def cut(folder: Path, position: int) -> None:
-    """Remove everything after a record from a database: records, snapshots and idempotency keys."""
+    """Remove from a database what came after a record: records, their corrections, snapshots and idempotency keys."""
     log = Log(folder)
     try:
         if position == log.position:

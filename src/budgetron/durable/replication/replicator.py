@@ -57,7 +57,7 @@ class Replicator:
     store : Store
     every : float
         Seconds between two copies. If the machine is lost, the labels since the last copy are lost, too. With 0 the
-        caller must call `copy` before each acknowledgement (`Host.before_answer`), and no label is lost.
+        caller must call `copy` before each acknowledgement (`Host.before_answer`), and no acknowledged label is lost.
     keep : float
         How many seconds back a restore is possible. Older objects that no such restore needs are deleted.
     take_over : bool
@@ -65,7 +65,7 @@ class Replicator:
     claimed : Claim, optional
         A claim that was made before, by a standby.
     parent : epoch, run and number, optional
-        The object of the copy that the database was restored from; by default the last object of the previous epoch.
+        The object of the copy that this database continues; by default the last object of the previous epoch.
     on_lost : callable, optional
         Called once, with the `StaleOwner`, when another process has taken over the copy.
     """

@@ -1,4 +1,4 @@
-"""The database of a host: the write-ahead log, the snapshots and the idempotency keys, in one SQLite file.
+"""The database of a host: write-ahead log, snapshots, idempotency keys and audit trail, in one SQLite file.
 
 These modules treat the model as bytes.
 """

@@ -1,7 +1,7 @@
-"""Convert idempotency keys that earlier versions stored to the tables of `key_tables`.
+"""Convert the idempotency keys of earlier versions to rows of the tables in `key_tables`.
 
-`EarlierKeys` is the base class of `IdempotencyKeys`. A directory that any earlier version wrote must open. A retry of a
-request that was learned by the earlier version must learn nothing twice.
+`EarlierKeys` is the base class of `IdempotencyKeys`. The directory of every earlier version must open, and a retry of a
+request that the earlier version has learned must learn nothing twice.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class EarlierKeys(KeyTables):
     """Conversions of earlier keys. They need an open transaction."""
 
     def has_message_keys(self, key: str) -> bool:
-        """Whether an earlier version stored keys of the form "KEY/FIRST" for this KEY; see `convert_message_keys`."""
+        """Whether there are stored keys that begin with "KEY/", as those of `convert_message_keys` do."""
         query = "SELECT EXISTS (SELECT 1 FROM answer WHERE key >= ? AND key < ?)"
         return bool(self._db.one(query, (f"{key}/", f"{key}/{LAST_CHARACTER}"))[0])
 
     def convert_message_keys(self, key: str, places: NDArray[np.int64]) -> None:
-        """Convert the keys "KEY/FIRST" of earlier versions to blocks of the stream KEY.
+        """Convert keys "KEY/FIRST" of earlier versions to blocks of the stream KEY.
 
         Earlier versions stored one such key per message to a shard. FIRST is the position of the message's first row.
         `places` are the positions of all rows that the shard gets from this call. A message had consecutive rows of the

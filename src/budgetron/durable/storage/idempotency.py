@@ -67,7 +67,7 @@ class IdempotencyKeys(EarlierKeys):
         return new
 
     def _first_answer(self, entry: Entry, unwritten: UnwrittenData, classes: Any) -> Learned | Exception | None:
-        """The stored answer to the key of a request, `KeyReused` if its rows differ, or None if the key is new."""
+        """The stored answer to the key of a request, or None if the key is new. `KeyReused` if the rows differ."""
         query = "SELECT number, digest, margins FROM answer WHERE key = ?"
         row = self._db.one(query, (entry.key,))
         if row is None or row[0] in unwritten.rejected:  # a rejected request does not use up its key
@@ -126,7 +126,7 @@ class IdempotencyKeys(EarlierKeys):
             positions = consecutive if places is None else np.frombuffer(places, dtype="<i8")
             index = np.minimum(np.searchsorted(positions, row_places), len(positions) - 1)
             in_block = positions[index] == row_places
-            # Digests distinguish a retry from other rows at the same positions. Blocks of earlier versions have none.
+            # Digests distinguish a retry from other rows at the same positions. Some blocks were stored without them.
             if digests is not None and rows.digests:
                 now, before = np.frombuffer(rows.digests, dtype="<u8"), np.frombuffer(digests, dtype="<u8")
                 if (now[in_block] != before[index[in_block]]).any():

@@ -1,13 +1,13 @@
 """The tables of idempotency keys in a SQLite file: their columns, their checksums, and how long keys are stored.
 
-    answer             one request: key, record number, digest of the request, margins (NULL until it was learned)
+    answer             one request: key, record number, digest of the request, margins (NULL until they are stored)
     stream_block       a block of a stream: record number, key, first and last position; the positions (NULL: all from
-                       first to last), a digest of eight bytes per row (NULL: not known), margins (NULL until learned)
+                       first to last), a digest of eight bytes per row (NULL: not known), margins (NULL: as above)
     stream_forgotten   key, the position before which answers of this stream have been deleted, and the last record
                        that was deleted
 
-Every row of a table ends with a checksum. Without it, a key that was damaged on disk would not be found, and its
-examples would be learned again. `idempotency` reads and fills these tables.
+Every row of a table ends with a checksum. Without it, damage to a key on disk would not be noticed: a retry would not
+find its key, and would be learned again. `idempotency` reads and fills these tables.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from __future__ import annotations
 from budgetron.durable.errors import damaged_log
 from budgetron.durable.storage.sqlite_file import SqliteFile
 
-# The oldest keys beyond these limits are deleted (`KeyTables.forget`). Then a repeated request counts as a new one.
-MAX_KEYS = 100_000  # in each of the tables `answer` and `stream_block`
-MAX_KEY_BYTES = 64 * 2**20  # the most bytes of margins and digests that are stored in each of them
+# The oldest keys beyond these limits are deleted (`KeyTables.forget`). Then a retry of a single request counts as a new
+# request. Of a stream, the position is stored for longer.
+MAX_KEYS = 100_000  # in each table
+MAX_KEY_BYTES = 64 * 2**20  # of margins, and of digests of rows: in `answer`, and in `stream_block`
 LAST_CHARACTER = "\U0010ffff"  # keys that begin with a prefix are below the prefix plus this character
 STREAM_SCHEMA = """
 CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
@@ -70,10 +71,10 @@ class KeyTables:
     def forget(self, max_keys: int, max_bytes: int, last_record: int | None = None) -> None:
         """Delete the oldest keys, so that at most `max_keys` keys and `max_bytes` bytes of answers remain per table.
 
-        When blocks of a stream are deleted, `stream_forgotten` stores the position up to which they were learned. It
-        takes few bytes and is stored longer, so that a long stream still resumes correctly. Stream blocks after record
-        `last_record` are not deleted: `restore` can go back to any of these records, and then needs to know where each
-        stream was.
+        When blocks of a stream are deleted, `stream_forgotten` stores the position after them. This takes few bytes,
+        and `max_keys` streams have such a row, so that a long stream still resumes correctly. Stream blocks after
+        record `last_record` are not deleted, even beyond the limits: `restore` can go back to any of these records, and
+        then needs to know where each stream was.
         """
         for table, size in (
             ("answer", "length(margins)"),

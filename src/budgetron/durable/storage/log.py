@@ -60,7 +60,8 @@ class Log:
             self.db = SqliteFile(self.path, SCHEMA, checked=checked, migrations=MIGRATIONS)
             undo.callback(self.db.close)
             self.keys = IdempotencyKeys(self.db)
-            # The position counts rejected records too. `snapshots` are the numbers of the snapshots that must exist.
+            # `position` counts rejected records too. `snapshots` has the numbers of the snapshots that must exist, the
+            # newest first.
             self.epoch, self.position, self.snapshots = self._owner(checked)
             if checked:
                 self.keys.check()
@@ -74,7 +75,7 @@ class Log:
     def _owner(self, checked: bool) -> tuple[int, int, list[int]]:
         """Read the epoch, the position and the numbers of the snapshots.
 
-        If their row is damaged and `checked` is False, they are guessed from the table of snapshots.
+        If their row is damaged and `checked` is False, the epoch is 0, and the table of snapshots gives the others.
         """
         query = f"SELECT epoch, position, snapshot, previous FROM owner WHERE crc IS {OWNER_CHECKSUM}"
         row = self.db.one(query)
@@ -173,9 +174,9 @@ class Log:
         self.db.execute(f"UPDATE owner SET crc = {OWNER_CHECKSUM}")
 
     def try_to_write(self) -> None:
-        """Write as many bytes as the last failed commit had, to find out whether a retry would succeed.
+        """Find out whether a commit would succeed: write 16 KiB, or as many bytes as the last commit had if it failed.
 
-        A small probe alone would report a nearly full disk as ready, and the retry would fail again.
+        16 KiB alone would report a nearly full disk as ready, and a retry of the failed commit would fail again.
         """
         with self.writing():
             self.db.try_to_write(_PROBE_BYTES if self.write_error is None else max(_PROBE_BYTES, self._failed_bytes))

@@ -23,7 +23,7 @@ OWNER_CHECKSUM = "checksum(epoch, position, snapshot, previous)"
 # A rejected record keeps its number and loses its bytes. The CRC-32 of a record is seeded with its number
 # (`Log.append`), and the CRC-32 of no bytes is the seed. So the checksum of a record without bytes is its number.
 CLEAR_RECORD = "UPDATE log SET block = NULL, crc = number & 4294967295 WHERE number = ?"
-# Before the first snapshot nothing was acknowledged. Until then, rejected records are deleted completely, so gaps in
+# Before the first snapshot no example was acknowledged. Until then, rejected records are deleted completely, so gaps in
 # the numbers are no sign of damage.
 DROP_RECORD = "DELETE FROM log WHERE number = ? AND (SELECT snapshot FROM owner) IS NULL"
 _SNAPSHOT_COLUMNS = """

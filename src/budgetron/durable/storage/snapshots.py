@@ -12,7 +12,7 @@ from __future__ import annotations
 from budgetron.durable.storage.key_tables import MAX_KEY_BYTES, MAX_KEYS
 from budgetron.durable.storage.log import Log
 
-MAX_LOG_BYTES = 64 * 2**20  # if the log since the last snapshot has this size, a snapshot is due
+MAX_LOG_BYTES = 64 * 2**20  # if the log since the last snapshot has at least this size, a snapshot is due
 _PART_BYTES = 16 * 2**20  # per row; SQLite holds a value in memory, and limits it to 1 GB
 
 
@@ -42,7 +42,7 @@ class Snapshots:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something was learned, rejected or answered since the last snapshot."""
+        """Whether examples were learned, or requests rejected or answered, since the last snapshot."""
         return bool(self._examples or self._log.unwritten.rejected or self._log.unwritten.answers)
 
     # ---- writing
@@ -79,7 +79,7 @@ class Snapshots:
     def replace_model(self, content: bytes, first_number: int = 0) -> None:
         """Replace the model: delete the old snapshots and the log, and keep the answers to idempotency keys.
 
-        The new snapshot is the next record, or record `first_number` if that is later.
+        The new snapshot gets the number of the next record, or `first_number` if that is higher.
         """
         log = self._log
         number = max(log.position + 1, first_number)
@@ -99,7 +99,7 @@ class Snapshots:
             db.execute("INSERT INTO snapshot VALUES (?, ?, ?)", values)
 
     def _trim(self, oldest: int) -> None:
-        """Delete the snapshots before the snapshot `oldest`, and the records that it contains."""
+        """Delete the snapshots before the snapshot `oldest`, and the records that this snapshot contains."""
         self._log.db.execute("DELETE FROM snapshot WHERE number < ?", (oldest,))
         self._log.db.execute("DELETE FROM log WHERE number <= ?", (oldest,))
 

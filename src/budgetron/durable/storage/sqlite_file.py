@@ -40,7 +40,7 @@ class SqliteFile:
         True forces every commit to disk (fsync). With False, commits survive a crash of the process, but the last ones
         may be lost in a power failure.
     checked : bool, optional
-        Whether the structure of the file is checked on opening; by default if it is durable.
+        Whether the structure of the file is checked on opening. By default it is checked if `durable`.
     migrations : mapping from format number to function
         Each function migrates a file of that format to the next one, in its own transaction. After a crash, the file
         has one format or the other.

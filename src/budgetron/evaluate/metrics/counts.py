@@ -2,8 +2,8 @@
 
 error      share of wrong labels (a margin of zero predicts the first class)
 mistakes   as in the paper: y f(x) <= 0, so a margin of zero is a mistake for either label
-F          2 TP / (2 TP + FP + FN) of the positive class, classes_[1]; for more than two classes, the mean over classes.
-           None, not 0, if there are no positives and none were predicted.
+F          2 TP / (2 TP + FP + FN) of the positive class, classes_[1]; None, not 0, if there are no positives and none
+           were predicted. For more than two classes, the mean over the classes for which it is not None.
 Brier      the mean of (p − y)², p the probability of the positive class; for more than two classes, the mean of
            Σ_c (p_c − y_c)²
 """

@@ -1,7 +1,7 @@
 """Tables 5 and 7 of Lu et al. (JMLR 2016) as printed, in per cent of mistakes, and reasons for differences.
 
-Our runs use the settings of the study's public code, which reproduce nearly all cells. If that code differs from the
-published rule of the same name, the reason says so.
+*The study* is Lu et al. Our runs use the settings of its public code, which reproduce nearly all cells. If a difference
+is due to code that differs from the published rule of the same name, the reason says so.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The learners of the tables with the settings of the study, and further learners that the study does not have.
 
-The kernel width is σ = 8, so γ = 1/128. The budget B is 100 for two classes and 200 for more. FOGD has D = 4B
-frequencies, NOGD k = 0.2B features. The step size η is 0.2 for two classes and 0.5 for more; for FOGD, whose features
-are not normalised in the study, it is 0.002 and 0.005. The features of `FourierSgd` are normalised, so its rate is D
-times as large.
+*The study* is Lu et al. (JMLR 2016). The kernel width is σ = 8, so γ = 1/128; only Budgetron has its default kernel.
+The budget B is 100 for two classes and 200 for more. FOGD has D = 4B frequencies, NOGD k = 0.2B features. The step size
+η is 0.2 for two classes and 0.5 for more; for FOGD, whose features are not normalised in the study, it is 0.002 and
+0.005. The features of `FourierSgd` are normalised, so its rate is D times as large.
 """
 
 from __future__ import annotations

@@ -80,7 +80,10 @@ def set_named(name: str) -> KernelSet:
 
 
 def fetch(entry: KernelSet, folder: str | None) -> Path:
-    """Return the file of a data set: from the user's folder, otherwise from the cache; download it if missing."""
+    """Return the file of a data set, from the user's folder if there is one, otherwise from the cache.
+
+    A file that is not in the cache is downloaded into it, if there is a URL.
+    """
     own = own_folder(folder)
     for directory in [cache_folder() / "kernel"] if own is None else [own, own / "kernel"]:
         for suffix in (".npz", ".mat"):
@@ -141,7 +144,7 @@ def _verified(entry: KernelSet, path: Path) -> Arrays:
 
 
 def _read(path: Path) -> tuple[Any, Any, Any]:
-    """Return X, y and the orders, which are numbered from 1 in a .mat file."""
+    """Return X, y and the orders, in which rows are counted from 0."""
     try:
         if path.suffix == ".npz":
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:

@@ -21,9 +21,9 @@ LARGE_DIFFERENCE = 1.0  # differences of more points than this are explained one
 
 @dataclass(frozen=True)
 class Estimate:
-    """A cell of the table: means over the orders of a set. `deviation` is the standard deviation of `error`.
+    """A cell of the table: means over the orders of a set. `error` is in per cent.
 
-    Both are in per cent.
+    `deviation` is the standard deviation of the error over the orders, also in per cent.
     """
 
     error: float

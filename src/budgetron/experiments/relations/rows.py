@@ -1,9 +1,9 @@
 """The learners that are compared, and the values that Saha et al. (2011) printed.
 
-Kernels are linear, because the streams are linear. The paper's learners store at most 200 examples. Saha et al. give no
-value of η: 0.01 for LogDet and 0.001 for von Neumann are the largest values that are stable as printed. `start`, the
-number of examples before relations are learned, is half of the training set on "opposed" (their Epoch of 0.5), and 500
-on other streams.
+Kernels are linear, because the streams are linear; only Budgetron has its default kernel. The paper's learners store at
+most 200 examples. Saha et al. give no value of η: 0.01 for LogDet and 0.001 for von Neumann are the largest values with
+which the printed rules are stable. `start`, the number of examples before relations are learned, is half of the
+training set on "opposed" (the Epoch of 0.5 of Saha et al.), and 500 on other streams.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Row:
 
 
 def _graph(stream: str) -> Any:
-    """Return the complete graph of the stream's tasks; their number sets how related they are."""
+    """Return the complete graph. Its similarities depend on the number of tasks, which shifting streams leave open."""
     return graphs.complete(n_tasks={"opposed": 3, "kinds": 40, "grid": 100}.get(stream))
 
 

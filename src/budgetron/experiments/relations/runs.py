@@ -70,7 +70,7 @@ def shown_tasks(stream: str) -> list[int]:
 def _cell(row: Row, stream: str, drawn: Drawn, seed: int) -> Json:
     """Run one learner on one draw of a stream, and return its figures."""
     model, data = row.make(stream), drawn.dataset
-    # Only "opposed" has a test set, as in the paper; the others are validated progressively.
+    # Only "opposed" has a test set, as in Saha et al. (2011); the other streams are validated progressively.
     train = slice(0, TRAIN if stream == "opposed" else None)
     begin = time.perf_counter()
     margins = model.predict_then_learn(data.X[train], data.y[train], tasks=data.tasks[train], classes=[False, True])
@@ -95,8 +95,8 @@ def _cell(row: Row, stream: str, drawn: Drawn, seed: int) -> Json:
 
 
 def similarity_of(model: Any, tasks: list[int], centred: bool = False) -> Floats:
-    """Return the cosines between the tasks' weights; with `centred`, their correlations."""
-    # A Budgetron mixes several models, whose functions need not be linear; it has its own method.
+    """Return the cosines between the tasks' weights; with `centred`, the correlations of the weights."""
+    # A Budgetron mixes several models, whose functions need not be linear. Its own method returns cosines only.
     if hasattr(model, "beliefs_"):
         return np.asarray(model.task_similarity(tasks))
     d = model.n_features_in_

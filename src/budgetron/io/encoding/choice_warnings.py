@@ -1,7 +1,7 @@
 """Warnings about inferences from a file that may be wrong: the task, the types of columns, the labels.
 
-`infer_types` collects them, `stream.read` logs them, and the command line prints them. A warning names the choice, says
-why it may be wrong, and which argument of `io.read` changes it. The command line replaces arguments by options.
+`infer_types` collects them, `stream.read` logs them, and the command line prints them. A warning names the choice, and
+says why it may be wrong and which argument of `io.read` changes it. The command line replaces arguments by options.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Block(NamedTuple):
     tasks: NDArray[Any] | None
     rows: NDArray[np.int64]
     weights: NDArray[np.float64] | None = None
-    names: Callable[[], dict[int, str]] | None = None  # returns the names of the columns of X that these rows use
+    names: Callable[[], dict[int, str]] | None = None  # returns names of columns of X; of hashed ones, those in use
     offsets: NDArray[np.float64] | None = None  # another model's scores, if the file has a column with them
 
     def __len__(self) -> int:
@@ -282,9 +282,10 @@ class Columns:
         return Block(X, y, tasks, table.lines, weights, names, self.offsets_in(table))
 
     def names_of(self, records: Any) -> dict[int, str]:
-        """Return the names of the columns of X that these records use, for `Learner.explain(..., names=...)`.
+        """Return the names of the columns of X, for `Learner.explain(..., names=...)`.
 
-        The records are hashed again to find the names of hashed columns, because a hash cannot be reversed.
+        Of hashed columns, only those that these records use have names. The records are hashed again to find these
+        names, because a hash cannot be reversed.
         """
         return self._names_in(self._table(self.checked(records), self._features()))
 

@@ -8,12 +8,15 @@ number    at least 95 % of the values are numbers, missing values aside. A row w
           number, is a bad line. Decimal commas and thousands separators are recognised; words such as n.a. are missing
           values.
 date      at least 95 % of the values are dates such as 2024-02-29 or 2024-02-29T12:30:00, missing values aside
-text      at least three words per value on average, and more than half as many different values as rows
-ignored   a column without values; 100 rows or more that all have different words; a first column that numbers the
-          rows; integers in a column whose name says that they are identifiers, if 100 rows or more all have different
-          ones, or if there are more than 32 different ones with two rows each or more on average
-category  any other column: one column of X per value if there are at most 32 short values, otherwise hashed. If all
-          categories of the file need more than 512 columns of X, all are hashed
+text      at least three words per value on average, and the number of different values is more than half the number of
+          rows with a value
+ignored   a column without values; words that differ in each of 100 rows or more; a first column that numbers the rows
+          and is named accordingly, such as id; integers in a column whose name says that they are identifiers, if they
+          differ in each of 100 rows or more, or if there are more than 32 different ones with two rows each or more on
+          average
+category  any other column: one column of X per value, and one for all other values, if there are at most 32 short
+          values; otherwise hashed. If the categories with few short values have more than 512 values together, they are
+          hashed too
 
 `stream.read` calls this once per file, unless a saved model has columns already. The result never changes afterwards.
 Choices that may be wrong are reported as sentences (`choice_warnings`), so that no guess is silent.
@@ -145,8 +148,8 @@ def _default_label(
 ) -> tuple[str | None, str]:
     """Return the label column by its name, otherwise the last column, and a note on the choice."""
     other_roles = (task, options.weight, options.offset, *options.drop)
-    # Reversed for two reasons. If two names differ only in case, the first column overwrites the other in the dict. And
-    # the last column becomes the first entry, which is the default below.
+    # Reversed for two reasons. If two names differ only in case, the first of these columns overwrites the other in the
+    # dict. And the last column becomes the first entry, which is the default below.
     free = {name.lower(): name for name in reversed(names) if name not in other_roles}
     for name in LABELS:
         if name in free:
@@ -289,7 +292,7 @@ def _mostly_numbers(words: list[str], n_numbers: int, n: int) -> str:
 
 
 def _limit_one_hot(columns: list[Column]) -> list[Column]:
-    """Hash all categories if one-hot encoding would take more than `MAX_ONE_HOT_TOTAL` columns of X."""
+    """Hash all categories if the one-hot ones have more than `MAX_ONE_HOT_TOTAL` values together."""
     if sum(len(column.values or ()) for column in columns) <= MAX_ONE_HOT_TOTAL:
         return columns
     return [msgspec.structs.replace(column, values=None) for column in columns]
@@ -301,7 +304,7 @@ def _numbers_the_rows(values: CodedColumn) -> bool:
 
 
 def _label_kind(label: str, values: CodedColumn) -> str:
-    """Return "integers", "truth" or "text". Raise an error if the values are measurements and not classes."""
+    """Return "integers", "truth" or "text". Raise an error for too many values, and for measurements."""
     present = [value for value in values.values if value.strip() not in NO_NAME]
     if len(present) > MAX_CLASSES:
         raise InputError(

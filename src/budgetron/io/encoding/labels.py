@@ -40,7 +40,7 @@ def labels_of(plan: Plan, text: CodedColumn) -> NDArray[Any]:
 
 
 def classes_in(plan: Plan, table: Table) -> list[Any] | None:
-    """Return the sorted labels of a table; None if there are fewer than two."""
+    """Return the sorted labels of a table; None if there are fewer than two. For boolean labels, False and True."""
     if plan.label is None:
         return None
     if plan.truth_labels:

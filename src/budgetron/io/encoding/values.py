@@ -1,7 +1,7 @@
 """Parse single values: numbers, missing values, dates, categories, tasks. The rules are the same for every format.
 
 number    digits with at most one point, optionally with a sign and an exponent; at most 1e100 in absolute value;
-          true and false, in upper or lower case, are 1 and 0
+          true and false are 1 and 0, whatever the case
 missing   nothing, or one of the words in `MISSING`
 date      2024-02-29, optionally with a time (2024-02-29 12:30:00.5), and then also a zone (Z or +02:00)
 """

@@ -42,7 +42,7 @@ class Arrow:
         self._source = source
         self._format = format
         file = source.random_access_file
-        if file is None:  # Parquet and Arrow files keep their index at the end, so a pipe is copied to disk first
+        if file is None:  # the index is at the end of these files, so a pipe or compressed file is copied to disk first
             file = source.close_later(tempfile.TemporaryFile())  # noqa: SIM115
             while piece := source.read():
                 file.write(piece)

@@ -1,6 +1,7 @@
 """Choose the reader for a file: by the caller's `format`, otherwise by the file name, otherwise by the first bytes.
 
-`stream.read` calls `reader_of`. Readers are imported on use, because pyarrow takes long to import.
+`stream.read` calls `reader_of`. All readers but that of CSV and TSV are imported on use, because pyarrow takes long to
+import.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def reader_of(source: Source, format: str, header: bool | None, task: str | None
 
 
 def _import_reader(source: Source, format: str, task: str | None, width: int) -> Reader:
-    """Create the reader of any format but CSV. Its module is imported only if it is needed."""
+    """Create the reader of any format but CSV and TSV. Its module is imported only if it is needed."""
     if format in ("parquet", "arrow"):
         from budgetron.io.formats.arrow import Arrow
 

@@ -39,8 +39,8 @@ _DELIMITERS = ",;\t|"
 class Delimited:
     """Reader of delimited text.
 
-    Without a delimiter, the most frequent of comma, semicolon, tab and bar in line 1 is taken. Without `header`, the
-    first line names the columns unless all its fields are numbers.
+    Without a delimiter, the most frequent of comma, semicolon, tab and bar in line 1 is taken. If `header` is None, the
+    first line names the columns unless all its fields are numbers or missing values.
     """
 
     layout: str = "table"
@@ -154,7 +154,7 @@ def column_names(file: str, fields: list[str]) -> list[str]:
     in_header, names = set(stripped), set()
     for column, field in enumerate(stripped, start=1):
         name, number = field or f"column {column}", 1
-        # A made-up name must not collide with a name that occurs later in the header.
+        # A numbered name must not collide with a name that occurs later in the header.
         while name in names or (number > 1 and name in in_header):
             number += 1
             name = f"{field or f'column {column}'}.{number}"

@@ -59,7 +59,8 @@ class Ndjson(LineReader):
     def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
         """Parse all lines of a chunk, in the fastest of three ways that is possible:
 
-        1. The compiled core, if it is installed, no selected value is nested or a list, and no line is invalid.
+        1. The compiled core, if it is installed, all selected columns are at the top level, none of their values is an
+           object or a list, and no line is invalid.
         2. `_SelectiveDecoder`, if all selected columns are at the top level: it decodes only these.
         3. Otherwise `row`, which decodes the complete line.
         """
@@ -104,7 +105,7 @@ class _CoreColumns(NamedTuple):
 
 
 def _parse_in_core(chunk: Chunk, selection: Selection) -> _CoreColumns | None:
-    """Parse the lines of a chunk in the core. None if Python must parse them: some have lists or are invalid."""
+    """Parse the lines of a chunk in the core. None if Python must parse them, for example because a line is invalid."""
     # The core returns each column once, so a column cannot be both a number and a text.
     if native.json_lines is None or not set(selection.numbers).isdisjoint(selection.texts):
         return None
@@ -122,7 +123,8 @@ def _parse_in_core(chunk: Chunk, selection: Selection) -> _CoreColumns | None:
 class _SelectiveDecoder:
     """Decodes only the selected values of an object. msgspec skips all others without creating Python objects.
 
-    If a selected value is an object or NaN, this decoder fails, and `Ndjson.row` parses the complete line.
+    If a selected value is an object or NaN, or the line is invalid, this decoder fails, and `Ndjson.row` parses the
+    complete line.
     """
 
     def __init__(self, selection: Selection) -> None:

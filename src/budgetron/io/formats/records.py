@@ -1,7 +1,7 @@
-"""`Records`: reads a text file chunk by chunk, for the readers of text formats. It holds one block of rows at a time.
+"""`Records`: reads a text file chunk by chunk, for the readers of text formats.
 
-However long the lines of the file are, `Records` must never hold more than `MAX_BYTES` (for the sample of first rows,
-`SAMPLE_BYTES`) and one record.
+The buffer must stay bounded, however long the file and its lines are. It has at most about `SAMPLE_BYTES` + `MAX_BYTES`
+for the sample of first rows, and later at most about two times `MAX_BYTES`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from budgetron.errors import InputError
 from budgetron.io.formats.scan import Scan, scan
 from budgetron.io.source import READ_SIZE, Source
 
-MAX_BYTES = 1 << 23  # the largest block of rows, unless a single record is longer
+MAX_BYTES = 1 << 23  # the largest read, and the number of bytes up to which the buffer is filled for a block of rows
 _BOMS = {b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe\x00\x00": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 Chunk = tuple[Scan, bytes, int]  # the records found, the buffer, and the offset that their positions count from
 

@@ -4,8 +4,8 @@
 standard library's `csv`. The grammar is stated at the head of ``src/core/readers/delimited.cpp``; a property test
 compares the two implementations.
 
-They differ in two details only: `csv` does not tell in which column a quote is wrong, and it limits a quoted field to
-131,072 characters.
+They differ in two details only: `csv` does not tell in which column a quote is wrong, and in a record with quotes it
+limits each field to 131,072 characters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Base class of the readers of svmlight and Vowpal Wabbit. The core parses ordinary lines, Python all others.
 
-The method `row` of a reader defines the meaning of a line. The core leaves to `row` every line with a character outside
-printable ASCII, a number that is not written in digits, or an error. So both give the same rows and the same error
-messages; a property test compares them.
+The method `row` of a reader defines the meaning of a line. The core leaves to `row` every line with a character other
+than printable ASCII and tabs, a number that is not written in digits, or an error. So the core and Python give the same
+rows and the same error messages; a property test compares them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from budgetron.io.formats.line_reader import LineReader, ParsedLines
 from budgetron.io.formats.records import Chunk
 from budgetron.io.table import Selection, Table
 
-ROW, NO_ROW, LEFT_TO_PYTHON = range(3)  # the core's verdict on a line: parsed, a comment, or left to `row`
+ROW, NO_ROW, LEFT_TO_PYTHON = range(3)  # the core's verdict on a line: parsed; blank or a comment; left to `row`
 Ints = NDArray[np.int64]
 
 
@@ -70,7 +70,7 @@ class SparseRows(NamedTuple):
         )  # fmt: skip
 
     def concatenate(self, other: SparseRows) -> SparseRows:
-        """Return the rows of both, one after the other."""
+        """Return these rows, followed by those of `other`."""
         return SparseRows(
             np.concatenate([self.indptr, self.indptr[-1] + other.indptr[1:]]),
             np.concatenate([self.indices, other.indices]),

@@ -37,7 +37,7 @@ class Svmlight(SparseReader):
         self.names = ["label", "qid"]
 
     def row(self, line: bytes) -> Row | None:
-        """Parse a line; None for a comment."""
+        """Parse a line; None for a comment or a blank line."""
         words = line.partition(b"#")[0].decode().split()
         if not words:
             return None
@@ -60,7 +60,7 @@ class Svmlight(SparseReader):
         return Row(label, task, indices, values)
 
     def table(self, rows: SparseRows, lines: Any, content: Any, selection: Selection | None) -> Table:
-        """Combine rows into a table with a CSR matrix; the first call with a row decides its width."""
+        """Combine rows into a table with a CSR matrix. The first call with a row decides the width of all matrices."""
         if self.task is None and any(rows.tasks.values) and not self.width:
             self.task = "qid"
         if not self.width and len(lines):

@@ -1,8 +1,8 @@
 """Read Vowpal Wabbit text: `label importance base 'tag|namespace:scale feature:value feature |namespace …`.
 
 Feature names are hashed. The task is the tag with `task="tag"`, or the content of a namespace, for example
-`task="user"` for `|user ann`; that namespace is then not used as a feature. Without `task`, all rows belong to one
-task.
+`task="user"` for `|user ann`; the namespace of the task is not used as a feature. Without `task`, all rows belong to
+one task.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """mtbprj, the multitask Budget Projectron.
 
-S are the stored examples, β their weights, B the budget, and η the parameter `eta`. The multitask kernel K is the
-kernel of rows times A⁻¹, the graph's coupling of tasks (`budgetron.graphs`).
+S are the stored examples, β their weights, B the budget, and η the parameter `eta`. x_t is the new example, and y_t =
+±1 its label. The multitask kernel K is the kernel of rows times A⁻¹, the graph's coupling of tasks
+(`budgetron.graphs`).
 
     H = Gram matrix of S in the multitask kernel, k_t = the kernel values of x_t with S
     on a mistake:  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
@@ -27,8 +28,8 @@ from budgetron.learners.parameters import checked_eta
 class BudgetProjectron(Learner):
     """Budget Projectron on the multitask kernel (mtbprj).
 
-    When the budget is full, one example is evicted. It is first projected on the remaining ones: their weights change
-    so that they replace it as well as they can. With ``budget=None`` this is the Projectron.
+    When the budget is full, one example is evicted. It is first projected on the remaining examples: their weights
+    change so that they replace it as well as possible. With ``budget=None`` this is the Projectron.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class BudgetProjectron(Learner):
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     eta : float, default=0.01
-        An example closer than this to the span of the stored examples is projected on it instead of being stored.
+        An example at most this far from the span of the stored examples is projected on it instead of being stored.
         It is a norm in the multitask kernel, so it depends on the graph's scale.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
@@ -51,11 +52,12 @@ class BudgetProjectron(Learner):
     ----------
     classes_, n_features_in_, kernel_, capacity_
         The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
+        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples, and that
+        `resize` changes the capacity.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
-        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
+        The numbers of stored examples, of examples learned so far, and of wrong predictions or ties before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int

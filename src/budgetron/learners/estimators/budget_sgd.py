@@ -1,10 +1,11 @@
 """BudgetSgd: stochastic gradient descent on the hinge loss within a budget.
 
-BSGD, BPA, BOGD, NOGD and Ahpatron are presets of it. S are the stored examples, β their weights, B the budget.
+BSGD, BPA, BOGD, NOGD and Ahpatron are presets of it. S are the stored examples, β their weights, B is the budget, t the
+new example, y_t = ±1 its label and f its margin.
 
-    every example:   β ← (1 − η_t λ) β                  weights shrink: `regularization` λ
-    y f < `margin`:  S ← S ∪ {t},  β_t = τ y_t          the step τ follows from `step`, `rate` and `regularization`
-    |S| = B + 1:     back to B examples, as `maintenance` says
+    every example:        β ← (1 − η_t λ) β           λ is `regularization`; not with passive-aggressive steps
+    y_t f < `margin`:     S ← S ∪ {t},  β_t = τ y_t   the step τ follows from `step`, `rate` and `regularization`
+    the budget is full:   an example is removed, or the step is projected, as `maintenance` says
 
 The rule is in `src/core/rules/budget_sgd/`, and in NumPy in `budgetron/engine/reference/rules/budget_sgd/`.
 """
@@ -82,7 +83,8 @@ class BudgetSgd(Learner):
         weights to compensate; ``"replace"`` projects one example on the new one. In O(B²) time: ``"project"`` projects
         the example whose projection loses least on all others, ``"project-smallest"`` the example of smallest weight.
         ``"merge"`` merges two examples, ``"halve"`` projects half of the examples on the other half, ``"nystrom"``
-        computes Nyström features of the first B examples.
+        computes Nyström features of the first B examples. Weights are compared after multiplication by the norm of
+        the example, except with ``"merge"``.
     rate : float, default=0.2
         The step size η, or the aggressiveness C of passive-aggressive steps. Pegasos steps do not use it.
     regularization : float, default=0.0
@@ -99,10 +101,11 @@ class BudgetSgd(Learner):
         How `clip` is applied. False: each weight above the limit is cut to it, as published. True: all weights shrink
         by one factor until none is above the limit, as in the code of Lu et al. (2016).
     skip : bool, default=True
-        Whether a passive-aggressive step may skip an example, if storing it would lose more than it gains.
+        Whether a passive-aggressive step may skip an example, if storing it would lose more than it gains. Only with
+        ``"replace"``, ``"project"`` and ``"project-smallest"``.
     eta : float, default=0.01
-        With ``"project"`` and ``"project-smallest"``: an example closer than this to the span of the stored examples is
-        projected on it instead of being stored. With a normalised kernel, the largest norm of an example is 1.
+        With ``"project"`` and ``"project-smallest"``: an example at most this far from the span of the stored examples
+        is projected on it instead of being stored. With a normalised kernel, the largest norm of an example is 1.
     ridge : float, default=0.0005
         With ``"halve"``: added to the diagonal of the Gram matrix.
     rank : float, default=0.2
@@ -118,11 +121,12 @@ class BudgetSgd(Learner):
     ----------
     classes_, n_features_in_, kernel_, capacity_
         The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
+        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples, and that
+        `resize` changes the capacity.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
-        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
+        The numbers of stored examples, of examples learned so far, and of wrong predictions or ties before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int
@@ -235,7 +239,7 @@ class BudgetSgd(Learner):
         return float(value)
 
     def _checked_regularization(self) -> float:
-        """Return λ, which must leave a positive factor 1 − ηλ in each step."""
+        """Return λ. In constant and root steps the factor 1 − η_t λ must be positive."""
         value = self.regularization
         if not is_real(value) or value < 0:
             raise input_error(self._who, "regularization", "a finite number >= 0", shown(value))

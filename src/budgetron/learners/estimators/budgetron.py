@@ -3,7 +3,8 @@
     f_i(x) = shared(x) + own_i(x)      the function of task i in one model ("belief")
     mixture = logit Σ_b w_b p_b        p_b: the probability in belief b;  w_b: its weight, from its log loss so far
 
-The margin is the average of this mixture and a learned linear combination of the beliefs, after a calibration.
+The margin is that of a weighted average of this mixture and a learned linear combination of the beliefs, after a
+calibration.
 
 `engine/reference/rules/budgetron` defines every part in NumPy; `src/core/rules/budgetron` is the compiled version.
 """
@@ -34,33 +35,35 @@ from budgetron.learners.stored_weights import ComparableTasks, cosines
 from budgetron.plots import COLOURS, axes_for, bars
 
 MAX_ROWS_OF_A_COUNT = 10_000
-"""The largest number of tasks with own weights, if the budget is a number of examples."""
+"""The largest number of tasks with a row of own weights, if the budget is a number of examples."""
 
 
 class Budgetron(ComparableTasks, Learner):
     """Learns from every example, gives probabilities, and finds out how the tasks are related.
 
     It runs several models ("beliefs") side by side and weighs each by how well it has predicted so far. Some models are
-    linear, some use random features of a Gaussian kernel. Each has weights shared by all tasks, and own weights per
-    task. One further model learns which tasks are similar. Sparse rows have a hashed table of weights. If they contain
-    many numbers, or have few columns, their most frequent columns are used like a dense row, too. Nothing needs tuning:
-    columns are scaled by the values seen so far, and every setting that matters has different values in different
-    models. It stores weights, not examples.
+    linear, some use random features of a Gaussian kernel, some use bins of the columns. Most have weights shared by all
+    tasks, and own weights per task. One further model learns which tasks are similar. Sparse rows have a hashed table
+    of weights. If they contain many numbers, or have few columns, their most frequent columns are used like a dense
+    row, too. Nothing needs tuning: columns are scaled by the values seen so far, and every setting that matters has
+    different values in different models. It stores weights, not examples. Only of sparse rows it keeps the first ones
+    (up to 64), until it has planned its memory from them.
 
     Parameters
     ----------
     budget : int, str or None, default="4 MiB"
         Either a size such as "64 KiB", which limits all memory of the model; weights per task are allocated as tasks
-        appear. Or a number B: the model then gets about as many bytes as B stored examples and two B × B matrices take,
-        and weights per task in addition. None: no limit.
+        appear. Or a number B: the model then gets about as many bytes as B stored examples and two B × B matrices take
+        (at most 64 MiB, or 4 MiB for sparse rows), and weights per task in addition. None: about 64 MiB, and weights
+        for any number of tasks in addition.
     kernel : Gaussian, Linear or None, default=Gaussian(gamma="scale")
         With a Gaussian kernel some models use random features of that kernel. A number as `gamma` refers to columns
         that are scaled to variance 1; for sparse rows it has no effect. None or Linear(): only linear models, which are
         faster; for sparse rows only the table.
     graph : graphs.TaskGraph, default=complete()
         How tasks are related. With ``complete()`` the model learns how much tasks have in common. Other graphs state
-        which tasks learn from each other. ``disconnected()`` is one separate model per task, ``complete(coupling=inf)``
-        one model for all tasks.
+        which tasks learn from each other. With ``disconnected()`` tasks have no common weights, and with
+        ``complete(coupling=inf)`` no weights of their own.
     max_task_rows : int or None, default=None
         How many tasks may have a row of own weights. Beyond that, the tasks that are updated most often keep their
         rows. The others use the shared weights and, if the model has them, own weights in smaller arrays. None: as many
@@ -79,7 +82,7 @@ class Budgetron(ComparableTasks, Learner):
     beliefs_ : list of (Belief, float)
         The models that have not been dropped, and their weights; `str(belief)` describes a model in one line.
     n_seen_, n_mistakes_ : int
-        The numbers of examples learned so far, and of wrong predictions before an update.
+        The numbers of examples learned so far, and of wrong predictions or ties before an update.
     memory_bytes_ : int
         All bytes allocated for the model.
 
@@ -113,7 +116,7 @@ class Budgetron(ComparableTasks, Learner):
         "disconnected_is_separate": "weights of beliefs and scales of columns depend on the examples of all tasks",
         "renaming_tasks": "a hash of the task id decides where its weights are, and at which point it starts",
     }
-    single_weights: ClassVar[bool] = True  # some weights are float32, in the AdaGrad models and the table
+    single_weights: ClassVar[bool] = True  # some weights are float32, such as those of the AdaGrad models and the table
     expected_failed_checks: ClassVar[Mapping[str, str]] = {
         name: "an online learner depends on the order of the examples, so a weight of 2 is not two copies"
         for name in (
@@ -161,9 +164,9 @@ class Budgetron(ComparableTasks, Learner):
     def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[np.float64]:
         """Return the standard deviation of the log odds f: shape (n,), or (n, classes) with three or more classes.
 
-        It is large where little was learned: far from all examples, for a new task, or where the beliefs differ. A
+        It is large where little was learned (far from all examples, or for a new task), and where the beliefs differ. A
         probability near ½ may mean that the label is random, or that the model knows nothing; the standard deviation
-        tells which. It is that of the mixture of the beliefs, without their learned combination.
+        tells which. It is computed for the mixture of the beliefs, without their learned combination.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -191,7 +194,7 @@ class Budgetron(ComparableTasks, Learner):
         return [(beliefs[part][belief], weight) for part, belief, weight in numbers]
 
     def _part_names(self) -> Mapping[int, str]:
-        """Return the kind of each mixed model: a filter, or AdaGrad."""
+        """Return names for the parts with random features: filters come first, and all others are AdaGrad models."""
         settings = self._engine.settings
         n, filters = len(beliefs_of(settings)), len(settings.parameters.filters)
         return {k: "filter" if k < filters else "AdaGrad" for k in range(n)}
@@ -209,8 +212,8 @@ class Budgetron(ComparableTasks, Learner):
         """Return how similar the tasks' functions are: a (k, k) matrix, the correlation of f_i and f_j.
 
         1 for tasks whose functions are proportional, 0 for unrelated tasks, −1 for opposed ones. It is computed from
-        the linear weights of the tasks, without the constant, for inputs scaled to variance 1. They are a weighted sum
-        over the beliefs. A task that was never seen has the shared weights, as in a prediction.
+        the linear weights of the tasks (a weighted sum over the beliefs), without the constant, as if the columns were
+        uncorrelated with variance 1. A task that was never seen has the shared weights, as in a prediction.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -250,7 +253,7 @@ class Budgetron(ComparableTasks, Learner):
         return self._with_rows(settings, self._checked_rows(settings))
 
     def _without_tasks(self, settings: Settings) -> Settings:
-        """Return the settings for a stream without tasks, which needs rows for one task only."""
+        """Return the settings for a stream without tasks, with the smallest number of task rows."""
         self._checked_rows(settings)
         graph = settings.graph
         return self._with_rows(settings, rows_together(graph) if isinstance(graph, Explicit) else belief_sets.NO_TASKS)
@@ -336,7 +339,7 @@ class Budgetron(ComparableTasks, Learner):
         return weight if by_class is None else weight * float(by_class[code])
 
     def _class_weights(self, classes: Classes) -> NDArray[np.float64] | None:
-        """Return one weight per class, 1 for classes without a weight; None if no weights are fixed."""
+        """Return one weight per class, 1 for classes without a weight; None if there is no dict of class weights."""
         if self.class_weight is None or self._balanced:
             return None
         if not isinstance(self.class_weight, Mapping):

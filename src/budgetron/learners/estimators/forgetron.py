@@ -1,8 +1,8 @@
 """mtforg, the multitask Self-Tuned Forgetron.
 
-S are the stored examples, β_j and i_j the weight and the task of x_j in S, B is the budget, M the number of mistakes, Q
-a sum that starts at 0, and c_G the largest norm of an example under a normalised kernel and this graph. K' is the
-kernel of rows, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`).
+S are the stored examples, β_j and i_j the weight and the task of x_j in S, t the new example and y_t = ±1 its label. B
+is the budget, M the number of mistakes, Q a sum that starts at 0, and c_G the largest norm of an example under a
+normalised kernel and this graph. K' is the kernel of rows, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`).
 
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
     on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:
@@ -26,7 +26,7 @@ class Forgetron(Learner):
     """Self-Tuned Forgetron on the multitask kernel (mtforg).
 
     Every mistake is stored. When the budget is full, all weights shrink, just enough for the mistake bound to hold, and
-    the oldest example is evicted. So most stored examples belong to the tasks that are frequent now.
+    the oldest example is evicted. So most stored examples belong to the tasks with the most recent mistakes.
 
     Parameters
     ----------
@@ -46,11 +46,12 @@ class Forgetron(Learner):
     ----------
     classes_, n_features_in_, kernel_, capacity_
         The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
+        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples, and that
+        `resize` changes the capacity.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
-        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
+        The numbers of stored examples, of examples learned so far, and of wrong predictions or ties before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int

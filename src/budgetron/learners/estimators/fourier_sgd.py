@@ -58,7 +58,7 @@ class FourierSgd(WithoutExamples, Learner):
         The labels, the number of features and the kernel in use. The first block of examples fixes them, except that
         ``gamma="scale"`` is estimated from the first 64 examples.
     n_seen_, n_mistakes_ : int
-        The numbers of examples learned so far, and of wrong predictions before an update.
+        The numbers of examples learned so far, and of wrong predictions or ties before an update.
     memory_bytes_ : int
         All bytes allocated for the model.
 

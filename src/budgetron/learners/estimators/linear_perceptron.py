@@ -3,8 +3,9 @@
     on a mistake of task i:   v_j ← v_j + y (A⁻¹)_ji x for every task j
     f_i(x) = v_i·x,   or with a p-norm   f_i(x) = Σ_j (A⁻¹)_ij w_j·x,   w = ∇½‖v‖_p²
 
-A is the interaction matrix of the tasks. v_j are the weights of task j; with a p-norm, v_j are its dual weights and w_j
-its weights. Then A⁻¹ is in the update and in the prediction, so `norm=2` differs from None, unless A⁻¹ is the identity.
+A is the interaction matrix of the tasks. Without a p-norm, v_j are the weights of task j. With a p-norm, v_j are its
+dual weights and w_j its weights. A⁻¹ is then in the update and in the prediction, so `norm=2` differs from None unless
+A⁻¹ is the identity.
 
 The rule is in `src/core/rules/linear_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/linear_perceptron.py`.
@@ -57,7 +58,7 @@ class LinearPerceptron(LinearWeights, Learner):
     classes_, n_features_in_
         The labels and the number of features. The first block of examples fixes them.
     n_seen_, n_mistakes_ : int
-        The numbers of examples learned so far, and of wrong predictions before an update.
+        The numbers of examples learned so far, and of wrong predictions or ties before an update.
     memory_bytes_ : int
         All bytes allocated for the model.
 

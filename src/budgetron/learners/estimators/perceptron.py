@@ -3,9 +3,9 @@
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)                       the sum is over the stored examples S
     on a mistake, y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
 
-β_j is the weight and i_j the task of the stored example x_j; K' is the kernel of rows, A⁻¹ the graph's coupling of
-tasks (`budgetron.graphs`). With a disconnected graph this is one independent Perceptron per task. Memory grows with
-every mistake.
+t is the new example, of task i_t with label y_t = ±1. β_j is the weight and i_j the task of the stored example x_j. K'
+is the kernel of rows, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`). With a disconnected graph this is one
+independent Perceptron per task. Memory grows with every mistake.
 The rule is in `src/core/rules/perceptron.cpp`, and in NumPy in `budgetron/engine/reference/rules/perceptron.py`.
 """
 
@@ -37,12 +37,12 @@ class Perceptron(Learner):
     Attributes
     ----------
     classes_, n_features_in_, kernel_, capacity_
-        The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
+        The labels, the number of features, the kernel in use, and the largest number of stored examples (None). The
+        first block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
-        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
+        The numbers of stored examples, of examples learned so far, and of wrong predictions or ties before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int

@@ -1,7 +1,7 @@
 """Projectron and Projectron++ (Orabona, Keshet, Caputo 2009), with a hard budget.
 
-S are the stored examples, β their weights, H their Gram matrix, k_t the kernel values of x_t with them, and δ is the
-distance of x_t from their span.
+S are the stored examples, β their weights, H their Gram matrix, x_t is the new example with label y_t = ±1, k_t are its
+kernel values with S, δ is its distance from the span of S, and η the parameter `eta`.
 
     α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
     on a mistake, δ ≤ η:   β ← β + y_t α
@@ -44,8 +44,8 @@ class Projectron(Learner):
 
     The published rule has no budget: the number of stored examples depends on `eta`. Here it also has a budget, and
     `when_full` says what happens when it is full. The presets ``projectron`` and ``projectron++`` are the published
-    rules. The presets ``projectron-lu`` and ``projectron++-lu`` are the rules in the tables of Lu et al. (2016), which
-    store every mistake outside the span of the stored examples until the budget is full.
+    rules if `budget` is None. The presets ``projectron-lu`` and ``projectron++-lu`` are the rules in the tables of Lu
+    et al. (2016), which store every mistake outside the span of the stored examples until the budget is full.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Projectron(Learner):
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     eta : float, default=0.1
-        An example closer than this to the span of the stored examples is projected on it instead of being stored.
+        An example at most this far from the span of the stored examples is projected on it instead of being stored.
         With a normalised kernel, the largest norm of an example is 1, and `eta` must be below it.
     plus : bool, default=False
         Projectron++: also learn from correct predictions with a margin below 1, if their projection is close enough.
@@ -79,11 +79,12 @@ class Projectron(Learner):
     ----------
     classes_, n_features_in_, kernel_, capacity_
         The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
+        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples, and that
+        `resize` changes the capacity.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
-        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
+        The numbers of stored examples, of examples learned so far, and of wrong predictions or ties before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int

@@ -46,11 +46,12 @@ class RandomBudgetPerceptron(Learner):
     ----------
     classes_, n_features_in_, kernel_, capacity_
         The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
+        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples, and that
+        `resize` changes the capacity.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
-        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
+        The numbers of stored examples, of examples learned so far, and of wrong predictions or ties before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int

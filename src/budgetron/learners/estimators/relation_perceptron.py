@@ -1,6 +1,6 @@
 """RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
 
-    on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   then C is computed again from all w
+    on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   then C is recomputed from the w before the step
 
 C_ji says how much task j learns from a mistake of task i. This is the rule of Saha et al. (2011). The default,
 "spectral", is another rule: only w_i is updated, and C combines the weights of the tasks in a prediction.
@@ -52,14 +52,13 @@ class RelationPerceptron(LinearWeights, Learner):
         The p of ``"spectral"``, from 1 (independent tasks) to 64. A larger p ties tasks together more strongly.
     n_tasks : int or None, default=None
         The number of tasks k, which scales steps and C as in the paper. With None, steps are not scaled, and k is the
-        number of tasks with at least one mistake.
-        ``"spectral"`` does not use it.
+        number of tasks with at least one mistake. ``"spectral"`` does not use it.
     as_printed : bool, default=False
         Use the update exactly as it is printed in the paper: C is not normalised, and it is inverted for
         ``"covariance"`` and ``"batch"``. This diverges easily.
     rank : int or None, default=None
         The largest rank of the learned part of C. Memory then grows with the number of tasks and not with its square.
-        Not with ``"spectral"``.
+        Not with ``"spectral"``, and not with `as_printed` for ``"covariance"`` and ``"batch"``.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
@@ -70,7 +69,7 @@ class RelationPerceptron(LinearWeights, Learner):
     classes_, n_features_in_
         The labels and the number of features. The first block of examples fixes them.
     n_seen_, n_mistakes_ : int
-        The number of examples learned so far; and how many of them were predicted wrongly before they were learned.
+        The number of examples learned so far; and how many of them were predicted wrong, or with a tie, before.
     memory_bytes_ : int
         All bytes allocated for the model.
 
@@ -132,7 +131,10 @@ class RelationPerceptron(LinearWeights, Learner):
         self.engine = engine
 
     def task_relations(self, tasks: Iterable[Any]) -> NDArray[np.float64]:
-        """Return the learned matrix C of these tasks, (k, k): how much each task learns from a mistake of another."""
+        """Return the learned matrix C of these tasks, (k, k): how much each task learns from a mistake of another.
+
+        With ``"spectral"``, it is how much the weights of each task count in the predictions of another.
+        """
         return self._relations(list(tasks))
 
     def plot_task_relations(self, tasks: Iterable[Any], *, ax: Any = None) -> Any:

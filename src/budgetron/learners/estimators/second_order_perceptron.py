@@ -3,7 +3,8 @@
     R = (aI + K_SS)⁻¹ over the mistakes S,   f = Σ_j β_j K(x_j, ·),   β = R y_S
 
 K is the multitask kernel, K_SS its matrix and y_S the labels of the stored mistakes; a is the parameter `ridge`.
-The formulas hold until the budget is full. Then mistakes are projected, and R and β belong to the projected ones.
+The formulas hold until the budget is full. From then on mistakes are projected, and R and β are those of the projected
+mistakes.
 The rule is in `src/core/rules/second_order_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/second_order_perceptron.py`.
 """
@@ -26,7 +27,7 @@ class SecondOrderPerceptron(Learner):
     Directions in which it has made many mistakes count less in the next step. So it often makes fewer mistakes than
     the Perceptron if the columns are correlated. A mistake costs O(B²) time. When the budget is full, one stored
     example is replaced by its projection on the others, in the weights and in the matrix R. It is the example whose
-    replacement changes the weights least.
+    replacement changes the learned function least.
 
     Parameters
     ----------
@@ -49,11 +50,12 @@ class SecondOrderPerceptron(Learner):
     ----------
     classes_, n_features_in_, kernel_, capacity_
         The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
+        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples, and that
+        `resize` changes the capacity.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
-        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
+        The numbers of stored examples, of examples learned so far, and of wrong predictions or ties before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int

@@ -8,8 +8,9 @@
                (β_l)_j += γ_j (β_l)_r  for every l and j ≠ r,   S ← S ∖ {r}
 
 S are the stored examples, B is the budget, η the parameter `eta`, k' the values of K' of x_t with S, and A⁻¹ the
-graph's coupling of tasks. The engines store C with β = A⁻¹C, one row per task that made a mistake. The rule is in
-`src/core/rules/shared_projectron/`, and in NumPy in `budgetron/engine/reference/rules/shared_projectron.py`.
+graph's coupling of tasks. x_t is the new example, of task i_t with label y_t = ±1. The engines store C with β = A⁻¹C,
+one row per task that made a mistake. The rule is in `src/core/rules/shared_projectron/`, and in NumPy in
+`budgetron/engine/reference/rules/shared_projectron.py`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from budgetron.learners.parameters import checked_eta, checked_rows
 class SharedProjectron(Learner):
     """Budget Projectron with one projection for all tasks (mtbprj-2).
 
-    All tasks share the stored examples; each task has its own row of weights over them. It is the most accurate of the
-    paper's four budget learners, but the rows need extra memory.
+    All tasks share the stored examples; each task has its own row of weights over them. With the same number of stored
+    examples it is usually the most accurate of the paper's four budget learners, but the rows need extra memory.
 
     Parameters
     ----------
@@ -40,11 +41,12 @@ class SharedProjectron(Learner):
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     eta : float, default=0.01
-        An example closer than this to the span of the stored examples is projected on it instead of being stored.
+        An example at most this far from the span of the stored examples is projected on it instead of being stored.
     max_task_rows : int or None, default=10000
-        The largest number of weight rows. Beyond it, the row that was updated longest ago is evicted. Its task then
-        predicts from the sum of its cluster's rows, which still contains the evicted row. An explicit graph has no such
-        sums: there the row is lost. A byte budget may set a lower limit.
+        The largest number of weight rows: those of tasks and, for each cluster of related tasks, the sum of their rows.
+        Beyond it, the row that was updated longest ago is evicted. Its task then predicts from the sum of its cluster,
+        which still contains the evicted row. Explicit graphs and `disconnected()` have no such sums: there the row is
+        lost. A byte budget may set a lower limit.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
@@ -54,11 +56,12 @@ class SharedProjectron(Learner):
     ----------
     classes_, n_features_in_, kernel_, capacity_
         The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
+        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples, and that
+        `resize` changes the capacity.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
-        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
+        The numbers of stored examples, of examples learned so far, and of wrong predictions or ties before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int

@@ -3,7 +3,8 @@
     on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
     φ = M/(λ + M) (polynomial decay)   or   φ = 1 − a (fixed decay)
 
-S are the stored examples, β their weights, B the budget; λ or a is the parameter `rate`.
+S are the stored examples, β their weights, B the budget, t the new example and y_t = ±1 its label; λ or a is the
+parameter `rate`.
 The rule is in `src/core/rules/shifting_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/shifting_perceptron.py`.
 """
@@ -28,8 +29,8 @@ class ShiftingPerceptron(Learner):
     """Perceptron that forgets: at every mistake all weights shrink, and with a budget the oldest example is evicted.
 
     It has two presets. ``shifting-perceptron`` is the Shifting Perceptron, which stores every mistake and forgets more
-    and more slowly. ``fixed-shrink-forgetron`` stays within a budget and forgets at a constant rate. The second one has
-    a mistake bound even if the best classifier changes over time (`theory.guarantee`).
+    and more slowly. ``fixed-shrink-forgetron`` stays within a budget and forgets at a constant rate. Its mistake bound
+    holds even if the best classifier changes over time (`theory.guarantee`).
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class ShiftingPerceptron(Learner):
         How strongly tasks are related.
     decay : {"fixed", "polynomial"}, default="fixed"
         "fixed": at every mistake all weights are multiplied by 1 − `rate`. "polynomial": they are multiplied by
-        M/(`rate` + M) after M mistakes.
+        M/(`rate` + M) after M earlier mistakes.
     rate : float or None, default=None
         How fast it forgets; 0 never forgets. None means 0.5 for a polynomial decay and ln(B)/B for a fixed one: the
         weight of an example is then about 1/B when it is evicted.
@@ -55,11 +56,12 @@ class ShiftingPerceptron(Learner):
     ----------
     classes_, n_features_in_, kernel_, capacity_
         The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
+        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples, and that
+        `resize` changes the capacity.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
-        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
+        The numbers of stored examples, of examples learned so far, and of wrong predictions or ties before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int

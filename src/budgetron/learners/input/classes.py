@@ -1,8 +1,9 @@
 """Classes and label codes: a label's code is its position among the sorted classes.
 
-Called by `Learner.validate`. The first block that has two different labels fixes the classes, and so does the
-argument `classes`. A stream may begin with blocks of a single label, if that label is −1, 0 or False (the negative
-class) or 1 or True (the positive class). A model never gains a class later, because its outputs are allocated once.
+Called by `Learner.validate`. The argument `classes` fixes the classes. Without it, they are the labels of the first
+block, if it has at least two. A first block of a single label is accepted if this label is −1, 0 or False, for then 1
+or True is the other class; or if it is 1 or True, for then the negative class is settled by the first other label. A
+model never gains a class later, because its outputs are allocated once.
 """
 
 from __future__ import annotations
@@ -97,7 +98,10 @@ def label_text(label: Any) -> str:
 
 
 def in_known_spelling(classes: NDArray[Any], y: Any) -> NDArray[Any]:
-    """Return labels in the spelling of a model's classes: "true" for True or True for "true". Others stay."""
+    """Return labels in the spelling of a model's classes: "true" for True, or True for "true".
+
+    Labels are returned unchanged unless booleans meet text. Then an unknown label raises `UnknownLabel`.
+    """
     labels = np.asarray(y)
     kinds = {labels.dtype.kind, classes.dtype.kind}
     if "b" not in kinds or kinds.isdisjoint("USO"):

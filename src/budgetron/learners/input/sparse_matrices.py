@@ -18,7 +18,7 @@ _REMEDY = "X.check_format() of SciPy finds such errors."
 
 
 def canonical_csr(who: str, X: Any) -> sparse.csr_matrix:
-    """Return X in CSR format with sorted columns, without duplicates and stored zeros. Copies only if needed."""
+    """Return X in CSR format with sorted columns, and without duplicates or stored zeros. Copies only if needed."""
     if X.dtype.kind not in "fiub":
         raise input_type_error(
             who, "X", "real numbers", f"dtype {X.dtype}", "Complex data not supported." if X.dtype.kind == "c" else ""
@@ -43,7 +43,7 @@ def canonical_csr(who: str, X: Any) -> sparse.csr_matrix:
 
 
 def as_format(who: str, X: Any, name: str) -> Any:
-    """Convert a sparse matrix to the format "csr" or "csc", after a check of its structure."""
+    """Convert a sparse matrix to the format "csr" or "csc". Index arrays (CSR, CSC, BSR, COO) are checked first."""
     if X.format in ("csr", "csc", "bsr"):
         _check_structure(who, X)
     elif X.format == "coo":

@@ -185,7 +185,7 @@ def weights(who: str, values: Any, n: int, parameter: str = "sample_weight") -> 
     return np.ascontiguousarray(array)
 
 
-LARGEST_OFFSET = 1e6  # log odds; log odds of 20 are practically certain, and products with an offset must stay finite
+LARGEST_OFFSET = 1e6  # log odds, far beyond practical certainty (20); products with an offset stay finite
 
 
 def offsets(who: str, values: Any, n: int) -> NDArray[np.float64] | None:
@@ -318,7 +318,7 @@ def task_sequence(who: str, tasks: Any, n: int) -> Any:
 
 
 def _in_the_name_of(who: str, error: InputError) -> InputError:
-    """Replace the graph's name at the start of an error message by the learner's name, because the caller used that."""
+    """Replace the graph's name at the start of an error message by the name of the learner, which the user called."""
     return type(error)(f"{who}: {str(error).partition(': ')[2]}")
 
 

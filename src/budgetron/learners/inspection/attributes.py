@@ -37,7 +37,7 @@ class Inspection:
 
     @property
     def active_set_(self) -> ActiveSet:
-        """The stored examples, in slot order."""
+        """The stored examples, in the engine's order; `arrival` has their positions in the stream."""
         self._check_fitted()
         with self._guard:
             # Examples and names are read under one lock, so that they belong together.
@@ -63,7 +63,7 @@ class Inspection:
 
     @property
     def n_mistakes_(self) -> int:
-        """How many examples were predicted wrong, or with a margin of 0, before they were learned."""
+        """How many examples were predicted wrong, or with a tie (a margin of 0), before they were learned."""
         return self._fitted_engine().n_mistakes
 
     @property
@@ -83,7 +83,7 @@ class Inspection:
 
     @property
     def memory_bytes_(self) -> int:
-        """Bytes allocated for the model now, without the column types of files (`budgetron.io`)."""
+        """Bytes of the engine and of the names of tasks now, without the operating point and the columns of files."""
         return self._fitted_engine().memory_bytes() + self._names.bytes
 
     @property

@@ -1,7 +1,11 @@
 """Builds the `Explanation` of one prediction from the engine's answer. Called by `Learner.explain`.
 
-The engine of a linear learner answers with one term per feature; that of a Budgetron, also with one term per group of
-random features; that of a learner with stored examples, with one term per stored example.
+What the engine answers depends on the learner:
+
+    linear learners              one term per feature
+    Budgetron                    the same, and one term per part (one or more mixed models) that has random features
+    learners that store examples one term per stored example
+    FourierSgd                   no terms, only the margin
 """
 
 from __future__ import annotations

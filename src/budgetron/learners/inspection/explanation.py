@@ -60,7 +60,9 @@ class NearestExample(NamedTuple):
 
 
 class Terms(Sequence[Term]):
-    """All terms of an explanation, the largest in absolute value first. Features whose term is 0 are left out.
+    """All terms of an explanation, the largest in absolute value first.
+
+    Features whose shared, own and related parts are all 0 are left out.
 
     Reading the first terms does not create the others.
     """
@@ -167,7 +169,7 @@ class Explanation:
         return sum(term.total for term in self.terms) + self.remainder
 
     def to_dict(self, limit: int | None = None) -> dict[str, Any]:
-        """Return a dict for JSON. With `limit`, only so many of the largest terms; the sum of the others is `rest`."""
+        """Return a dict for JSON. `limit` is the number of the largest terms in it; `rest` is the sum of the others."""
         shown = self.top(len(self.terms) if limit is None else limit)
         return {
             "label": self.label,

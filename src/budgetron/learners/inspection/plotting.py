@@ -40,7 +40,7 @@ class Plots(Inspection):
     def plot_similarity(self, tasks: Iterable[Any] | None = None, *, top: int = MANY, ax: Any = None) -> Any:
         """Plot the graph's similarity of each pair of tasks as a shaded matrix, scaled to 1 on the diagonal.
 
-        `tasks` selects the tasks; by default the `top` tasks with the largest share of the budget.
+        `tasks` selects the tasks; by default the `top` tasks with the most stored examples.
         """
         self._check_fitted()
         chosen = list(self.budget_share_)[: checked_top(self._who, top)] if tasks is None else list(tasks)
@@ -63,7 +63,7 @@ def learned_table(model: Any) -> str:
     wrong = f" ({model.n_mistakes_ / model.n_seen_:.1%})" if model.n_seen_ else ""
     share = list(model.budget_share_.items())
     rows = {"examples seen": f"{model.n_seen_:,}", "mistakes": f"{model.n_mistakes_:,}{wrong}"}
-    if model.capacity_ != 0:  # a Budgetron stores no examples
+    if model.capacity_ != 0:  # 0 for learners that store weights, such as a Budgetron
         rows["stored"] = f"{model.n_stored_:,}" + ("" if model.capacity_ is None else f" of {model.capacity_:,}")
     rows |= {
         "memory": f"{model.memory_bytes_ / 1024:,.0f} KiB",

@@ -25,7 +25,7 @@ from budgetron.persist.schema import decode_record
 
 
 def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: str | None = None) -> Any:
-    """Load a model that `save` wrote. It continues exactly where it stopped, bit for bit.
+    """Load a model that `save` wrote. With the same engine it continues exactly where it stopped, bit for bit.
 
     No code is run from the file, and everything in it is validated before use. A file that is damaged, too large, of
     another format or inconsistent raises `budgetron.errors.ModelFileError`.
@@ -36,7 +36,8 @@ def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: s
     max_bytes : int or str, default="1 GiB"
         The largest file to read, and the most memory that its model may allocate.
     engine : {"auto", "core", "numpy"}, optional
-        Replaces the engine that the model was saved with. Each engine reads files of the other.
+        Replaces the engine that the model was saved with. Each engine reads files of the other; their results agree up
+        to rounding.
     """
     limit = budget_of("load", max_bytes, "max_bytes")
     if limit == budget_of("load", None):  # a model's budget may be None, but a file must have a limit

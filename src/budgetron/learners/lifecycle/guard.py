@@ -1,6 +1,7 @@
 """The fair lock of a model: threads acquire it in the order in which they asked for it.
 
-`Learner` creates one per model and holds it while it learns or saves.
+Each model has one. The methods of the model hold it while they change the model, and while they read several values
+that must belong together.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Guard:
 
     def __enter__(self) -> None:
         me = get_ident()
-        # No lock is needed to read `_owner`: while this thread runs here, no other thread can make it the owner or end
-        # its ownership.
+        # No lock is needed to read `_owner`: while this thread runs here, no other thread can make this thread the
+        # owner or end its ownership.
         if self._owner == me:
             self._reentries += 1
         elif not self.waiting and self.held.acquire(False):
@@ -78,7 +79,7 @@ class Guard:
     def _wake_first(self) -> None:
         """Make the thread that has waited longest the owner, if the guard is free.
 
-        While threads wait, no other thread can take the guard: `__enter__` looks at the queue first.
+        `__enter__` and `learn_one` look at the queue first, so a thread that comes later does not overtake it.
         """
         with self._state:
             if self.waiting and self.held.acquire(False):

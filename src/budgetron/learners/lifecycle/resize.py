@@ -2,9 +2,10 @@
 
     RandomBudgetPerceptron            evicts at random, with the learner's own generator
     ShiftingPerceptron                evicts the oldest example
-    BudgetSgd                         evicts as its parameter `maintenance` says
+    BudgetSgd                         evicts as its parameter `maintenance` says; with "replace", "halve" and "nystrom"
+                                      it evicts the smallest example
     BudgetProjectron, Projectron, SharedProjectron, SecondOrderPerceptron
-                                      project the example of least loss on the others and evict it, as in learning
+                                      project the example of least loss on the others and evict it
     Budgetron                         stores no examples: its parts change their sizes (`Rule.resized`)
     FourierSgd                        cannot change: its random features are fixed
     Forgetron                         cannot go below the number of stored examples: its eviction shrinks all weights,

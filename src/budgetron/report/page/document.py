@@ -1,4 +1,4 @@
-"""Make one self-contained HTML document with a content security policy that forbids loading anything else.
+"""Make one self-contained HTML document with a content security policy that forbids loading anything from elsewhere.
 
 The policy allows only scripts and styles with known digests. Even if a hostile task name passed the escaping, a script
 in it would not run. Data are JSON in an element that browsers do not execute.
@@ -46,7 +46,7 @@ def document(
     `scripts` are files in the folder `assets`; `own_script` is the text of the page's own script. `connect` is the
     origin to which the page may send requests.
     """
-    # One style and one script element each, because the policy names their digests.
+    # One style element and one script element, because the policy names one digest for each.
     style = "\n".join(_asset(name) for name in STYLES)
     script = "\n".join([*(_asset(name) for name in scripts), own_script])
     policy = (
@@ -76,7 +76,7 @@ def document(
 
 
 def embedded(data: Any) -> str:
-    """Return JSON for a script element. `<` is escaped, so that no text can end the element.
+    """Return JSON for a script element. `<`, `>` and `&` are escaped, so that no text can end the element.
 
     >>> embedded({"task": "</script><!--"})
     '{"task":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'

@@ -1,1 +1,1 @@
-"""The sections of a report, one to three per file. `assemble` puts them in order."""
+"""The head and the sections of a report, up to three sections per file. `assemble` puts them in order."""

@@ -48,7 +48,7 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
 def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
     """Summarize the weights of the beliefs in a few sentences."""
     # The total weight of the beliefs with a property is the probability that the model gives to this property.
-    unrelated = sum(weight for belief, weight in weighted if belief.apart)
+    different = sum(weight for belief, weight in weighted if belief.apart)
     kinds = sum(weight for belief, weight in weighted if belief.learned)
     curved = sum(weight for belief, weight in weighted if belief.curved)
     moving = sum(weight for belief, weight in weighted if belief.adapting)
@@ -57,8 +57,8 @@ def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
     if n_tasks > 1 and about_tasks >= 0.5:
         shares = {
             "that there are kinds of tasks": kinds,
-            "that tasks differ": unrelated,
-            "that tasks are alike": about_tasks - kinds - unrelated,
+            "that tasks differ": different,
+            "that tasks are alike": about_tasks - kinds - different,
         }
         most = max(shares, key=lambda words: shares[words])
         related = f"{most} ({as_percent(shares[most], 0)}), and "
@@ -69,7 +69,7 @@ def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
         if curved >= 0.5
         else f"that a linear model is enough ({as_percent(1 - curved, 0)})"
     )
-    text = "A belief is a model with certain assumptions; several are weighted by how well each predicts."
+    text = "A belief is a model with certain assumptions. Several beliefs are weighted by how well each predicts."
     if of_table < 0.5:
         text += f" The weights say {related}{shape}."
         if n_tasks < 2:

@@ -118,7 +118,7 @@ def _two_lines(points: list[Point], metric: str, form: str) -> Chart:
 
 
 def _is_large_enough(point: Point, points: list[Point]) -> bool:
-    """Return whether a window is long enough to be shown. The error of a few last examples would mislead."""
+    """Return whether a window has at least half as many examples as the longest. The error of a few would mislead."""
     return 2 * point.window.n >= max(other.window.n for other in points)
 
 

@@ -8,8 +8,8 @@ from budgetron.report.parts import Section, paragraph, table
 
 _WHAT = (
     "An alarm means that the loss has risen by more than chance explains (ADWIN). A falling loss raises no alarm: the "
-    "model is learning. “Position” is the example at which the rise was detected; it began about “Examples since” "
-    "examples earlier; for a task, only its own examples are counted."
+    "model is learning. “Position” is the example at which the rise was detected. The rise began about “Examples "
+    "since” examples earlier; for a task, only its own examples are counted."
 )
 
 

@@ -1,4 +1,4 @@
-"""Draw a small task graph as SVG: nodes on a circle, joined by lines. (uPlot cannot draw graphs.)
+"""Draw a small task graph as SVG: nodes on an ellipse, joined by lines. (uPlot cannot draw graphs.)
 
 Colours come from the style sheet, so that the drawing follows light and dark mode.
 """
@@ -23,7 +23,8 @@ def draw_graph(
     outward = np.column_stack([np.cos(angle), np.sin(angle)])
     xy = [_WIDTH / 2, _HEIGHT / 2] + outward * [_WIDTH / 2 - 90, _HEIGHT / 2 - 34]
     heaviest = max((weight for _, _, weight in edges), default=1.0) or 1.0
-    opacity = min(1.0, 60 / max(len(edges), 1)) ** 0.5  # many lines are drawn lighter, so that nodes stay visible
+    # More than 60 lines are drawn lighter, so that the nodes stay visible.
+    opacity = min(1.0, 60 / max(len(edges), 1)) ** 0.5
     lines = "".join(
         f'<line class="edge" x1="{xy[i, 0]:.1f}" y1="{xy[i, 1]:.1f}" x2="{xy[j, 0]:.1f}" y2="{xy[j, 1]:.1f}" '
         f'stroke-width="{0.5 + 2 * opacity * weight / heaviest:.1f}" '

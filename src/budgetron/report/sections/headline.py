@@ -88,7 +88,7 @@ def _others(validation: Validation) -> str:
 
 
 def _model_cards(model: Any) -> list[tuple[str, str, str]]:
-    """Return the cards of stored examples and memory; none for a learner of another library."""
+    """Return the cards of stored examples and memory; none without a model, or for a learner of another library."""
     if not hasattr(model, "n_stored_"):
         return []
     limit = model.capacity_

@@ -53,7 +53,6 @@ def _most_confused(matrix: Confusion) -> str:
     """Return a table of the pairs of classes that are confused most often."""
     counts = matrix.counts.copy()
     np.fill_diagonal(counts, 0)
-    # The most frequent errors; the diagonal, which is correct, was set to 0.
     order = np.argsort(-counts, axis=None, kind="stable")[:_MAX_PAIRS]
     rows = []
     for cell in order.tolist():
@@ -104,7 +103,7 @@ def ranking(validation: Validation) -> Section | None:
 
 
 def _within(error: float | None) -> str:
-    """Return how exact an area is. On long streams, only the counts of scores in bins are known."""
+    """Return in words how exact an area is; empty if it is exact. On long streams, only counts in bins are known."""
     return "" if not error else f" (within {error:.3f})"
 
 

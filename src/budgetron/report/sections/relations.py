@@ -146,7 +146,7 @@ def _similarities(graph: TaskGraph, chosen: list[Hashable]) -> Floats:
 
 
 def _edges(graph: TaskGraph, chosen: list[Hashable], similarity: Floats) -> list[tuple[int, int, float]]:
-    """Return the edges of the graph, heaviest first; the pairs of similar tasks if the graph has no edges."""
+    """Return the edges of the graph, heaviest first; the pairs of similar tasks if the graph is not given by edges."""
     weights = similarity
     if isinstance(graph, Explicit):
         edge_weights = _edge_weights(graph, graph.locate(chosen)[0])
@@ -190,7 +190,10 @@ def order_by_similarity(values: Floats) -> list[int]:
 
 
 def _margin_correlations(model: Any, chosen: list[Hashable]) -> Floats | None:
-    """Return the correlation between the tasks' margins on the same examples; None if there are too few."""
+    """Return the correlations between the tasks' margins on the same stored examples.
+
+    None if fewer than three examples are stored, or if the task is a column of the rows.
+    """
     rows = getattr(getattr(model, "active_set_", None), "rows", None)
     if rows is None or rows.shape[0] < 3 or getattr(model, "task_column", None) is not None:
         return None
@@ -199,7 +202,7 @@ def _margin_correlations(model: Any, chosen: list[Hashable]) -> Floats | None:
     margins = np.array([np.ravel(model.decision_function(rows, tasks=[task] * rows.shape[0])) for task in chosen])
     centred = margins - margins.mean(axis=1, keepdims=True)
     norms = np.sqrt((centred**2).sum(axis=1))
-    norms[norms < 1e-12] = np.inf  # the correlation with a constant margin is undefined
+    norms[norms < 1e-12] = np.inf  # the correlation with a constant margin is undefined; 0 is shown
     correlation: Floats = (centred @ centred.T) / np.outer(norms, norms)
     return correlation
 

@@ -28,7 +28,7 @@ def tasks(validation: Validation, model: Any) -> tuple[Section, dict[str, Any]]:
     if curves:
         shown = "all tasks" if len(curves) == len(worst) else f"the {len(curves)} worst tasks"
         points = {task: _points(validation.task_curves[task]) for task, _ in curves}
-        # With rare labels all errors are small. From 0 to 100 % their curves would be flat.
+        # With rare labels all errors are small. On a scale from 0 to 100 % their curves would be flat.
         largest = max(error for curve in points.values() for _, error in curve)
         top = next(limit for limit in (0.05, 0.1, 0.25, 0.5, 1.0) if largest <= limit)
         scale = f"The dashed line is the error of all tasks together. All charts show 0 to {100 * top:g} %."
@@ -105,7 +105,7 @@ def _small_chart(validation: Validation, points: list[tuple[float, float]], top:
 
 def _points(curve: TaskCurve) -> list[tuple[float, float]]:
     """Return the error over time, in windows with enough examples of the task to show more than noise."""
-    min_examples = max(8, int(curve.n[-1]) // 16)  # about 16 points; only the last may have fewer than 8
+    min_examples = max(8, int(curve.n[-1]) // 16)  # about 16 points at most; only the last may have fewer
     points, seen, wrong = [], 0, 0
     for position, n, errors in zip(curve.position.tolist(), curve.n.tolist(), curve.errors.tolist(), strict=True):
         if n - seen >= min_examples or (position == curve.position[-1] and n > seen):

@@ -1,13 +1,13 @@
-"""`Consumption`: a model learns the messages of a stream, each exactly once, across restarts, kills and redelivery.
+"""`Consumption`: a model learns the valid messages of a stream, each once, despite restarts, kills and redelivery.
 
 The position in the stream is not stored by the broker. It is part of the record that the model logs: the idempotency
 key names the stream, and each row has the number of its message. After a restart the service continues with the
-message after the last one in its own log. A message is therefore always logged together with its position. A model that
-is restored from a backup learns again the messages that came after the backup.
+message after the last one in its own log. So a message is never logged without its position. A model that is restored
+from a backup learns the messages after the backup again, as far as the broker still has them.
 
-Invalid messages are counted and skipped, and the first ones are reported in the server log. After a failure that no
-message caused, such as a full disk, the service connects again a moment later, and continues at the position of its
-log.
+Invalid messages are counted and skipped. The first ones of each connection are reported in the server log. After a
+failure that no message caused, such as a full disk, the service connects again a moment later, and continues at the
+position of its log.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Consumption:
             before = self.model.host.position
             try:
                 await self._read()
-            except Exception as error:  # an unexpected one must not end the task without a trace
+            except Exception as error:  # an unexpected exception must not end the task without a trace
                 text = str(error) if isinstance(error, BudgetronError | OSError) else repr(error)
                 log("consume", model=self.model.name, stream=self.name, error=text[:1000])
             pause = 0.1 if self.model.host.position > before else min(2 * pause, _LONGEST_PAUSE)
@@ -97,7 +97,7 @@ class Consumption:
         return decoded
 
     def _log_rejected(self, tally: Tally, answer: bytes) -> None:
-        """Log the rejected messages of an answer, which has the lines of an answer to an NDJSON stream."""
+        """Count and log the rejected messages in `answer`, which has the form of the response to an NDJSON stream."""
         rejected = [line for line in answer.splitlines() if b'"error"' in line and line.startswith(b'{"line"')]
         self.rejected += len(rejected)
         logged_before = tally.refused - len(rejected)  # the tally includes the messages of this answer

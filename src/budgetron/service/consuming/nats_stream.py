@@ -1,4 +1,4 @@
-"""Streams of NATS JetStream: `nats://HOST:PORT/STREAM`, with `?subject=mail.eu.>` for some of its messages.
+"""Streams of NATS JetStream: `nats://HOST:PORT/STREAM`, with `?subject=mail.eu.>` to read only some of the messages.
 
 The consumer is ephemeral and acknowledges nothing, because the log of the model has the position. JetStream delivers
 the messages in order and numbers them per consumer, so that a lost message is noticed.

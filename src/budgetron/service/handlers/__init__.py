@@ -1,1 +1,1 @@
-"""HTTP handlers of a model's endpoints: predict, learn, feedback (delayed labels), NDJSON, events, administration."""
+"""The functions that answer requests: predict, learn, feedback (delayed labels), NDJSON, events, administration."""

@@ -14,7 +14,7 @@ from budgetron.durable.ownership import TEMPORARY
 from budgetron.service.handlers.features import check_text
 from budgetron.service.http.problems import HTTPProblem
 from budgetron.service.http.wire import SAFE_HEADERS, Done, ModelAnswer, ShardAnswer, TaskAnswer, encode, reply
-from budgetron.service.monitoring.statistics import beliefs, operating_point, plain
+from budgetron.service.monitoring.statistics import TASKS, beliefs, operating_point, plain
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
@@ -73,7 +73,10 @@ async def task(call: Call) -> Response:
     share, n_stored = await served.ask(lambda: _share(served, name))
     statistics = served.statistics.of_task(name)
     if statistics is None and not share:
-        message = f"task: the model stores no example of {str(name)!r}, and none arrived since the service started."
+        message = (
+            f"task: the model stores no example of {str(name)!r}, and there are no statistics of it. They are kept for "
+            f"the first {TASKS:,} tasks with labels since the service started or the model was replaced."
+        )
         raise HTTPProblem(404, "unknown_task", message)
     return reply(encode(TaskAnswer(plain(name), round(share * n_stored), share, statistics)))
 
@@ -125,7 +128,7 @@ async def snapshot(call: Call) -> Response:
 
 
 async def backup(call: Call) -> Response:
-    """Download the complete state of the model as one file. The model can learn meanwhile."""
+    """Download model, log and idempotency keys as one file. The model can learn meanwhile."""
     host = call.model.host
     path = host.directory / f"{TEMPORARY}{secrets.token_hex(8)}"
     try:

@@ -1,9 +1,9 @@
 """The first lines of a stream for a new model. Their form and labels decide what the model will accept.
 
 A block is learned together, so a new model knows all labels of its first block. A stream therefore waits until its
-lines have enough labels for a model, but at most until a block is full or the stream ends. Lines of a less frequent
-form are rejected, so that one bad first line does not decide the form. `ndjson` and `consumption` use these functions
-until the model has learned its first block.
+lines have enough labels for a model, but at most until a block is full or the stream ends. If the model rejects this
+block, only the lines of the most frequent form are tried again, so that one bad first line does not decide the form.
+`ndjson` and `consumption` use these functions until the model has learned its first block.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Numbered = tuple[int, Any]  # line number and example
 
 
 def can_begin(block: list[Numbered]) -> bool:
-    """Whether these lines suffice for a new model: two labels, or one of -1, 0 and 1, which implies the other."""
+    """Whether these lines suffice for a new model: two labels, or one of -1, 0 and 1, which implies a second label."""
     labels = set(labels_of(usual_lines(block)))
     return len(labels) > 1 or (bool(labels) and labels <= {-1, 0, 1})
 

@@ -53,7 +53,7 @@ async def correct(call: Call) -> Response:
 async def apply_correction(
     call: Call, position: Any, row: int | None, label: Any, withdraw: bool, reason: str
 ) -> CorrectionResult:
-    """Correct a label or withdraw its example, between two commits. Feedback with another label calls this too.
+    """Correct a label or withdraw its example, between two commits. POST feedback calls this, too.
 
     The audit log of the service records who did it, without labels. The old and the new label are in the list of
     corrections, which is stored with the model.

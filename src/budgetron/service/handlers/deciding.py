@@ -1,4 +1,4 @@
-"""PUT and DELETE operating-point: set how the model turns scores into decisions.
+"""PUT and DELETE operating-point: set or remove the rule by which the model turns scores into decisions.
 
 The change is a record of the log, in order with the examples, so the model decides in the same way after a restart.
 """

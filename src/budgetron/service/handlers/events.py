@@ -1,7 +1,7 @@
 """GET events: the state of a model once per second as server-sent events, computed once for all subscribers.
 
 event: drift
-data: {…}        an alarm since the last second: position, task, overall, before, after, n, loss
+data: {…}        a drift alarm since the last event: position, task, overall, before, after, n, loss
 
 event: live
 data: {…}        see `monitoring.statistics`

@@ -1,7 +1,7 @@
 """Convert the features, tasks and offsets of requests to the arguments of a host.
 
-Only the properties of JSON are checked here: lengths, and objects that hold sparse rows or features by name. Everything
-else is validated with the model, in `budgetron.learners.input.validation`.
+Only what is particular to requests is checked here: lengths, and objects that hold sparse rows or features by name. The
+rest is validated with the model, in `budgetron.learners.input.validation`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,11 @@
     the same again     `repeated`, with the first answer; nothing is learned
     another label      `conflict` (409): the first label stays, unless the request says "correct": true
     "withdraw": true   the model is rebuilt without the example; the same again: nothing changes
+    an invalid label   `refused` (422)
     an unknown id      `unknown` (404): never issued, or evicted (see `service.model.pending`)
+
+The HTTP status in parentheses is that of a request with one label. In a request with several labels, each label has an
+answer of its own instead.
 """
 
 from __future__ import annotations
@@ -72,7 +76,7 @@ async def _one_label(call: Call, request: FeedbackRequest) -> FeedbackAnswer:
 
 
 async def _change(call: Call, prediction_id: str, label: Any) -> FeedbackAnswer | None:
-    """Correct or withdraw the label of a prediction. Returns None if it has no label yet."""
+    """Correct or withdraw the label of a prediction. Returns None if a label comes for a prediction without one."""
     model = call.model
     pending = model.pending.get(prediction_id)
     withdraw = label is UNSET

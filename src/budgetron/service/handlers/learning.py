@@ -55,7 +55,7 @@ def request_of(
 
 
 def idempotency_key(call: Call, field: Any = UNSET) -> str | None:
-    """The idempotency key, from the field "key" of the body or from the header `Idempotency-Key`."""
+    """The idempotency key: the field "key" of the body or the header `Idempotency-Key`; None without either."""
     header = call.request.headers.get("idempotency-key")
     if header is None:
         return None if field is UNSET else str(field)

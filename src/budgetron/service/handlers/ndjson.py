@@ -2,15 +2,16 @@
 
     POST predict    one line per prediction, in order
     POST learn      one line per block: {"lines": [1, 512], "position": 17, "learned": 512, "wrong": 61}
-                    plus "warning" and "warning_line" if a line has features that the model does not know
-    both            {"line": 7, "error": {"kind", "message"}} for a rejected line; the other lines are processed
+                    plus "warning" and "warning_line" if a line has features that the model does not know, or lacks most
+                    of its columns; plus "repeated" or "learned_before" if lines were learned before
+    both paths      {"line": 7, "error": {"kind", "message"}} for a rejected line; the other lines are processed
     the last line   {"done": true, "lines": 1000, "refused": 1}
     or, on failure  {"error": {…}, "lines": 1000, "refused": 1, "acknowledged": 511, "unacknowledged_from": 513}
     or, on shutdown the same as on failure, with "done": false
 
 An acknowledged block is on disk. One block is learned while the next one is read. No further blocks are read ahead, so
 a client that sends faster has to wait, and memory stays bounded. When the stream pauses, the lines so far are learned
-at once. Only a new model waits until they have enough labels (see `beginning`).
+at once. Only lines for a new model wait until they have enough labels (see `beginning`).
 
 With the header Idempotency-Key, a client may send a stream again from its beginning after any interruption. The number
 of each line is logged with its row, so lines that were learned are skipped, wherever the stream was cut. Different
@@ -83,7 +84,7 @@ class Tally:
         return encode({"done": False, **self.early_end(HTTPProblem(503, "stopping", message))}) + b"\n"
 
     def early_end(self, problem: HTTPProblem) -> dict[str, Any]:
-        """Return the last answer of a stream that ends early: the reason, and the first line without an answer."""
+        """Return the last answer of a stream that ends early: reason, counts, and the first line without an answer."""
         counts = {"lines": self.lines, "refused": self.refused, "acknowledged": self.acknowledged}
         if self.answered < self.lines:
             counts["unacknowledged_from"] = self.answered + 1
@@ -178,7 +179,8 @@ async def _blocks(
     else:
         rejected += _read_line(rest, decoder, block, tally, limit)
     if tally.stopped and not is_enough(block):
-        # These lines get no answer instead of a rejection. The client sends them again after the restart.
+        # A new model would reject these lines, because they have too few labels. They get no answer instead, so that
+        # the client sends them again after the restart.
         block = []
     if block or rejected:
         yield block, rejected, False

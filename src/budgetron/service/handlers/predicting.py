@@ -1,4 +1,7 @@
-"""POST predict. Single predictions that arrive together are computed together, in one pass through the model."""
+"""POST predict and GET queue.
+
+Single predictions that arrive in the same iteration of the event loop are computed together, in one call of the model.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 _ACCEPTED = 'an object with "features", or with "examples"'
 _MAX_QUEUE_SHOWN = 100  # predictions of the labelling queue that a response lists
 _MAX_TERMS = 50  # terms of an explanation; the others are added up
-_MAX_ON_LOOP = 64  # rows that are computed on the event loop, because handing them to a thread would take longer
+_MAX_ON_LOOP = 64  # up to this many rows are computed on the event loop: handing them to a thread would take longer
 _pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
 _Waiting = tuple[Any, Any, Any, "asyncio.Future[Prediction]"]  # features, task, offset, and the future prediction
 
@@ -55,7 +58,7 @@ class Predictor:
         self._loop = asyncio.get_running_loop()
 
     def one(self, features: Any, task: Any, offset: Any = UNSET) -> asyncio.Future[Prediction]:
-        """Queue one prediction. All predictions of one iteration of the event loop are computed together."""
+        """Queue one prediction. All that are queued in one iteration of the event loop are computed together."""
         future: asyncio.Future[Prediction] = self._loop.create_future()
         if not self._waiting:
             self._loop.call_soon(self._flush)
@@ -63,7 +66,7 @@ class Predictor:
         return future
 
     async def many(self, examples: Sequence[Example]) -> list[Prediction]:
-        """Several predictions: in a thread, unless they are few and the model is not learning."""
+        """Several predictions: in a thread, unless they are few and nothing would block the event loop."""
         columns = [[getattr(example, name) for example in examples] for name in ("features", "task", "offset")]
         if not self._may_use_loop or len(examples) > _MAX_ON_LOOP:
             return await self._loop.run_in_executor(_pool, lambda: self._compute(*columns))
@@ -138,7 +141,7 @@ class Predictor:
             return self._compute_with(self._host.hosted_model, *columns)
         try:
             answers = self._compute_with(candidate.hosted, *([column[n] for n in chosen] for column in columns))
-        except InputError as error:  # the candidate takes features of another form than the model in use
+        except InputError as error:  # such as features of a form that only the model in use takes
             candidate.reason = str(error)
             return self._compute_with(self._host.hosted_model, *columns)
         for answer in answers:
@@ -183,7 +186,7 @@ def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
 
 
 def _stored_form(example: Example) -> tuple[Any, ...]:
-    """The form in which `pending` stores an example. Without an offset, earlier versions can read it, too."""
+    """The form in which `pending` stores an example. Earlier versions of budgetron can read it if it has no offset."""
     fields = (example.features, example.task)
     return fields if example.offset is UNSET else (*fields, example.offset)
 
@@ -212,7 +215,7 @@ def _remember(call: Call, request: PredictRequest, examples: Sequence[Example], 
 
 
 async def queue(call: Call) -> Response:
-    """The predictions whose labels are worth asking for, the least confident first."""
+    """At most 100 predictions whose labels are worth asking for, the least confident first."""
     queued, waiting = call.model.pending.queue(_MAX_QUEUE_SHOWN)
     return reply(encode(QueueAnswer([QueueItem(*item) for item in queued], waiting)))
 

@@ -1,4 +1,4 @@
-"""Versions of a model: save, activate, delete, roll back; and the candidate: begin, end, promote."""
+"""Versions of a model: list, save, activate, delete, roll back; and the candidate: begin, end, promote."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The JSON of requests and responses that administer a model: corrections, decisions, versions, copies and limits.
+"""The JSON of administration: corrections, decisions, versions, copies, limits and the audit log.
 
-Requests that predict and learn are in `wire`. The OpenAPI document is made from the classes of both.
+Requests that predict and learn are in `wire`. The OpenAPI document is made from the classes of both modules.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ class CorrectionRequest(Struct, forbid_unknown_fields=True):
 
 class OperatingPointRequest(Struct, forbid_unknown_fields=True):
     """How the model decides: by a `threshold`, or by `costs` of the decisions `fp` (false positive), `fn` (false
-    negative) and, optionally, `ask` (leave it to a person). `max_error` limits the share of wrong decisions; the limit
-    holds with the probability `confidence`.
+    negative) and, optionally, `ask` (leave it to a person). `max_error`, alone or in addition, limits the share of
+    wrong decisions for each label, and leaves the other examples to a person. The limit holds with the probability
+    `confidence` if the model no longer changes.
 
-    The model keeps counts of scores and labels, so the thresholds take the examples so far into account at once.
+    If the model has an operating point already, its counts of scores and labels are kept, and the new thresholds are
+    chosen from them at once.
     """
 
     threshold: float | UnsetType = UNSET
@@ -51,7 +53,7 @@ class OperatingPointAnswer(Struct):
 
 
 class AuditLine(Struct):
-    """One action of an administrator. `details` depend on the action.
+    """One action of an administrator, or a correction by feedback. `details` depend on the action.
 
     `outcome` is `done`, the kind of the error, `interrupted` if the request was cancelled, or null if the action still
     runs or the service was killed during it.
@@ -68,7 +70,9 @@ class AuditLine(Struct):
 
 
 class CorrectionAnswer(Struct):
-    """The correction is on disk. `replayed` examples were learned again: those after record `snapshot`."""
+    """The correction is on disk. `replayed` examples were learned again: those after record `snapshot`. For a retry,
+    `replayed`, `seconds` and `snapshot` are 0.
+    """
 
     correction: Correction
     replayed: int
@@ -83,9 +87,10 @@ class CorrectionsAnswer(Struct):
 
 
 class LimitsRequest(Struct, forbid_unknown_fields=True):
-    """New values of some limits; the others stay. `rate` is in examples per second and API key, `address_rate` in
-    examples per second and client address, `address_connections` in open connections per client address. Requests that
-    take longer than `slow_seconds` are written to the slow log. 0 means no limit, or no slow log.
+    """New values of some limits; the others stay. `rate` is in examples per second and API key, for keys without a rate
+    of their own. `address_rate` is in examples per second and client address, `address_connections` in open connections
+    per client address. Requests that take longer than `slow_seconds` are written to the slow log. 0 means no limit, or
+    no slow log.
     """
 
     rate: Rate | UnsetType = UNSET
@@ -104,7 +109,7 @@ class LimitsAnswer(Struct):
 
 
 class AuditAnswer(Struct):
-    """The latest 1,000 actions of administrators, newest first."""
+    """The latest 1,000 lines of the audit log, newest first."""
 
     actions: list[AuditLine]
 
@@ -136,7 +141,9 @@ class VersionEvent(Struct):
 
 
 class VersionsAnswer(Struct):
-    """All versions, the newest first. `rollback` is the version that POST rollback would restore."""
+    """All versions, and `events`, the last replacements of the model; both newest first. `rollback` is the version that
+    POST rollback would restore.
+    """
 
     versions: list[VersionItem]
     current: str | None
@@ -148,7 +155,8 @@ class VersionsAnswer(Struct):
 class CopyAnswer(Struct):
     """The copy of the model: `role` is owner, standby, former owner or none.
 
-    `copied` is the last record in the copy, and `age_seconds` is how long ago the copy was last up to date.
+    `copied` is the last record in the copy, and `age_seconds` is how long ago the copy was last up to date; only the
+    owner and a former owner have them.
     """
 
     role: str

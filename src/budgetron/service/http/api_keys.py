@@ -4,8 +4,9 @@
     mobile-app  predict   9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08   500 expires=2027-06-30
     labeller    learn     60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752   models=spam,clicks
 
-`predict` may predict and read statistics; `learn` may also send labels; `admin` may also download, replace, back up and
-forget. The options are examples per second, the last day (UTC) on which the key works, and the models that it may use.
+`predict` may predict and read statistics; `learn` may also send labels; `admin` may do everything, such as downloading
+or replacing the model. The options are examples per second, the last day (UTC) on which the key works, and the models
+that it may use.
 
 A key cannot be guessed, so a fast hash is enough, and looking it up by its hash reveals nothing through timing. Keys
 are never logged. If the file can no longer be read, all keys stop working after `GRACE` seconds. Otherwise a revoked

@@ -52,7 +52,7 @@ STREAM = "budgetron.stream"  # whether the request is a stream, which lasts as l
 LIMITS = "/v1/limits"
 _WITH_BODY = ("POST", "PUT")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})  # all others are counted together, as "other"
-_LARGE = 2**16  # bytes of a response that may have to wait for the client to read
+_LARGE = 2**16  # bytes; sending a larger response may have to wait until the client reads
 
 
 def create_app(service: Service) -> Starlette:
@@ -95,7 +95,10 @@ async def _answer_fault(request: Request, error: Exception) -> Response:
 
 
 class Observe:
-    """Middleware around all requests: metrics, the log, and a timeout for clients that do not read their response."""
+    """Middleware around all requests: metrics, the log, and a timeout for clients that do not read their response.
+
+    It rejects requests that exceed the rate of their address, use a reserved connection, or have a repeated header.
+    """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
@@ -178,7 +181,7 @@ class Observe:
             self._service.slow_log.note(
                 seconds, method=method, route=route, model=model,
                 status=status, key=scope.get(KEY, ANONYMOUS.name), address=scope.get(ADDRESS),
-                # The time since the body was complete. The client took the rest of the time to send the request.
+                # Milliseconds since the body was complete. Before that, the service waited for the client.
                 of_service=None if received is None else round(1000 * (time.perf_counter() - received), 2),
             )  # fmt: skip
 

@@ -1,4 +1,5 @@
 """`Call`: one authorized request to one model, as a handler sees it. It reads the body within limits of size and time.
+`ServiceCall` is the same for a request to the service.
 
 Starlette has no response that is written while the request is still being read; `TwoWayStream` is one.
 """
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
 # A body may pause for `Limits.seconds_to_send`, and take as long as it needs at this rate: a model file may have a
 # gigabyte, but a client that sends one byte now and then must not occupy a connection for ever.
 _MIN_BYTES_PER_SECOND = 1_000
-RECEIVED = "budgetron.received"  # in the ASGI scope: when the body was complete, for the slow log
+RECEIVED = "budgetron.received"  # in the ASGI scope: when the body was complete, for the slow log and traces
 _POLL = 0.25  # seconds; a stream without lines has to notice that the service is stopping
 
 
 @dataclass(slots=True, kw_only=True)
 class ServiceCall:
-    """A request to the service, with its API key and client address."""
+    """A request to the service, with its API key and client address. `Call` adds the model."""
 
     request: Request
     api_key: ApiKey
@@ -56,7 +57,7 @@ class ServiceCall:
     # ---- rate limits
 
     def charge_request(self) -> None:
-        """Count the request itself against the rate of the API key. `app` has already counted it for the address."""
+        """Count the request itself for its API key, or reject it. `app` has already counted it for the address."""
         if seconds := self.rates.seconds_to_wait(self.api_key, 1):
             raise too_many(repr(self.api_key.name), seconds)
 
@@ -78,8 +79,8 @@ class ServiceCall:
         declared = self.request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:
             raise _too_long(limit)
-        # Most bodies arrive in one piece. Until then `connections` enforces the timeout: a separate timer for every
-        # request would cost as much as the prediction.
+        # Most bodies arrive in one piece. `connections` enforces the timeout for the first piece: a separate timer for
+        # every request would cost as much as the prediction.
         message = await self.request.receive()
         self.connections.body_began(self.request.scope["client"])
         pieces: list[bytes] = [message.get("body", b"")]

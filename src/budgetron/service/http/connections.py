@@ -1,12 +1,12 @@
-"""Limits on the number of connections, and on the time until a request is complete.
+"""Limits on the number of connections, and on the time until the headers and the first bytes of the body have arrived.
 
-uvicorn bounds the bytes of headers (`h11_max_incomplete_event_size`), but waits for ever for their end. Once too many
-connections are open, it answers every request with 503, health checks included. uvicorn takes any `asyncio.Protocol`
-class as `http=`. The class here passes everything on to uvicorn's own protocol, and adds only timeouts and a limit on
-the number of connections. It depends on no other part of uvicorn.
+uvicorn bounds the bytes of headers (`h11_max_incomplete_event_size`), but waits for ever for their end. With uvicorn's
+own limit on connections, every request is answered with 503 once too many are open, health checks included. uvicorn
+takes any `asyncio.Protocol` class as `http=`. The class here passes everything on to uvicorn's own protocol, and adds
+only timeouts and a limit on the number of connections. It depends on no other part of uvicorn.
 
-`http.app` reports when a request begins and ends, and `http.call` when its body begins. After that, the handlers
-enforce their own timeouts.
+`http.app` reports when a request begins and ends, and `http.call` when its body begins. After that, `http.call`
+enforces the timeouts of the body.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 
 from budgetron.service.http.addresses import counted_name
 
-RESERVED = 16  # connections beyond the limit, on which only health checks are answered
+RESERVED = 16  # connections beyond the limit; on them, every request but a health check is answered with 503
 _RESERVED_SECONDS = 5.0
-_RESERVED_PER_ADDRESS = 2  # connections beyond the limit of an address, to answer with the reason
+_RESERVED_PER_ADDRESS = 2  # connections beyond the limit of an address; the 503 on them gives the reason
 _MAX_INTERVAL = 1.0  # seconds between two checks of the deadlines
 
 Client = tuple[str, int]
 
 
 class Connections:
-    """All open connections of a server."""
+    """All open connections of a server. `seconds` is the time for the headers and the first bytes of the body."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Connections:
     # ---- called by the application, with the `client` of the ASGI scope
 
     def request_began(self, client: Client | None, has_body: bool) -> bool:
-        """Note that the headers are complete. False if this connection is only for health checks."""
+        """Note that the headers are complete. Returns False if this connection is only for health checks."""
         connection = self._open.get(client) if client else None
         if connection is None:
             return True
@@ -103,7 +103,7 @@ class Connections:
             connection.transport.abort()
 
     async def watch(self) -> None:
-        """Drop connections whose headers are overdue, as long as this runs.
+        """Drop connections whose headers, or first bytes of a body, are overdue. Runs until it is cancelled.
 
         One pass over all connections per second is cheaper than one timer per request.
         """
@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
             self._unread = unread
             self.wait_for_headers()
         elif unread:
-            self.transport.abort()  # the client does not read the end of its response either
+            self.transport.abort()  # `close` would wait until the client has read the rest of its response
         else:
             self.transport.close()
 

@@ -54,7 +54,7 @@ def _section(operation: Operation) -> str:
 
 
 def _definitions() -> str:
-    """The terms of requests, as a list of definitions. A line that begins with a space continues the last line."""
+    """The terms of requests, as a list of definitions. A line that begins with a space continues the last one."""
     definitions: list[list[str]] = []
     for line in terms().splitlines():
         name, _, text = (line if line[:1].strip() else f"  {line}").partition("  ")

@@ -17,7 +17,7 @@ from budgetron.version import __version__
 _REFERENCE = "#/components/schemas/{name}"
 _COMMON = {
     400: "The body is not of the documented form.", 401: "The API key is missing, unknown or expired.",
-    403: "The API key has another role, or is for other models.", 404: "No such model.",
+    403: "The API key lacks the role, or is for other models.", 404: "No such model.",
     408: "The body arrived too slowly.", 413: "The body is too long.", 415: "The Content-Type is not a listed one.",
     421: "The Host is not this machine.", 422: "The model rejects the input; the message says why.",
     429: "The API key or the client address exceeds its rate.", 503: "Busy, recovering or stopping.",
@@ -56,7 +56,7 @@ def answers_of(operation: Operation) -> tuple[Any, ...]:
 
 
 def terms() -> str:
-    """The definitions of features, task and label in the docstring of `wire`, without its first paragraph."""
+    """The definitions of features, task, label and offset: the docstring of `wire` without its first paragraph."""
     return (wire.__doc__ or "").strip().partition("\n\n")[2]
 
 

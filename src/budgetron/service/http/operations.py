@@ -126,8 +126,8 @@ SERVICE_OPERATIONS = [
               admin_wire.AuditAnswer),
 ]  # fmt: skip
 
-# Other paths of the service itself (pages, probes, metrics), all for GET: path → role that it needs (None: open to
-# all), summary.
+# Other paths of the service itself (pages, probes, metrics), all for GET: path → the required role (None: no API key is
+# required), and a summary.
 SERVICE_PATHS: dict[str, tuple[str | None, str]] = {
     "/": (None, "The live page"),
     "/docs": (None, "This list, as a page"),

@@ -1,7 +1,7 @@
 """Maps exceptions to HTTP responses. No other module decides the status of an exception.
 
-The messages are those of the Python library, with JSON fields instead of arguments. Wrong input is 4xx. An operational
-failure is 5xx, with `Retry-After` if a retry may help.
+The messages are those of the Python library, with JSON fields instead of arguments. Wrong input is 4xx; an operation
+that a model in shards does not support is 501. An operational failure is 5xx, with `Retry-After` if a retry may help.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ STATUSES: list[tuple[type[BaseException], Status]] = [
     (InShards, Status(501, "in_shards", False)),
     (InputError, Status(422, "refused", False)),
     (DiskRefused, Status(507, "disk", True)),
-    (DamagedLog, Status(500, "damaged", False)),  # a retry cannot help: the log has to be restored
+    (DamagedLog, Status(500, "damaged", False)),  # a retry cannot help: the files have to be restored or repaired
     (StaleOwner, Status(503, "not_owner", True)),  # the retry may reach the new owner
     (StandbyOnly, Status(503, "standby", True)),
     (NotCopied, Status(503, "not_copied", True)),

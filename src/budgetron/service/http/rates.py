@@ -48,7 +48,10 @@ class Buckets:
 
 
 class Rates:
-    """The buckets of all keys and addresses. `rate` applies to keys without their own rate; 0: no limit."""
+    """The buckets of all keys and addresses.
+
+    `rate` applies to each key without its own rate, `address_rate` to each address; 0: no limit.
+    """
 
     def __init__(self, rate: float, address_rate: float = 0.0) -> None:
         self.rate, self.address_rate = rate, address_rate

@@ -1,5 +1,5 @@
 """The JSON of requests that predict and learn, and of their responses. `admin_wire` has the other classes.
-The OpenAPI document is made from these classes.
+The OpenAPI document is made from the classes of both modules. `docs_page` shows the definitions below.
 
 features    a list of numbers; or a sparse row, {"indices": […], "values": […]}; or an object of features by name. The
             names are columns if the model has columns or was trained on a data frame, and are hashed otherwise.
@@ -20,7 +20,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from starlette.responses import Response
 
 JSON = "application/json"
-# In every response: browsers must neither guess its type nor store it.
+# In every response, because browsers must neither guess the type of a response nor store it.
 SAFE_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 Features = list[float] | dict[str, Any]
@@ -97,7 +97,8 @@ class Verdict(Struct, forbid_unknown_fields=True):
 class FeedbackRequest(Struct, forbid_unknown_fields=True):
     """The label of one earlier prediction, or of several in `feedback`.
 
-    `correct` replaces an earlier label, and `withdraw` removes it. Both work as long as the label is in the log.
+    `correct` replaces an earlier label, and `withdraw` removes its example from the model. Both work as long as the
+    label is in the log.
     """
 
     id: Id | UnsetType = UNSET
@@ -108,8 +109,8 @@ class FeedbackRequest(Struct, forbid_unknown_fields=True):
 
 
 class ExplanationTerm(Struct):
-    """The contribution of one feature to the margin: `total`, and its parts by the weights of all tasks (`shared`), of
-    the task itself (`own`), and of related tasks (`related`)."""
+    """The contribution of one feature, or of another part (`kind`), to the margin. `total` is the sum of the parts by
+    the weights of all tasks (`shared`), of the task itself (`own`), and of related tasks (`related`)."""
 
     name: str
     total: float
@@ -161,7 +162,8 @@ class Prediction(Struct, omit_defaults=True):
 
 
 class QueueItem(Struct):
-    """A prediction whose label is worth asking for: its id for `feedback`, and the lead of its class over the next."""
+    """A prediction whose label is worth asking for: its id for `feedback`, its example, and the lead of its class: the
+    largest margin minus the second largest, or |margin| with two classes."""
 
     id: str
     features: Any
@@ -170,7 +172,7 @@ class QueueItem(Struct):
 
 
 class QueueAnswer(Struct):
-    """The predictions about which the model was least confident, and how many wait in all."""
+    """At most 100 predictions, those about which the model was least confident, and how many wait in all."""
 
     queue: list[QueueItem]
     waiting: int
@@ -184,7 +186,7 @@ class Predictions(Struct):
 
 
 class LearnAnswer(Struct, omit_defaults=True):
-    """The examples are learned and on disk as record `position`. `margins` are those before learning.
+    """The examples are learned and on disk as record `position`. `margins` are those just before learning.
 
     `warning` is a sentence about unknown or missing features of the first example that has some.
     """
@@ -199,7 +201,8 @@ class LearnAnswer(Struct, omit_defaults=True):
 class FeedbackAnswer(Struct, omit_defaults=True):
     """The outcome of one label.
 
-    `learned`, `repeated`, `corrected`, `withdrawn`, `conflict` (it already has another label), `refused` or `unknown`.
+    `status` is `learned`, `repeated`, `corrected`, `withdrawn`, `conflict` (the prediction already has another label),
+    `refused` or `unknown`.
     """
 
     id: str
@@ -261,7 +264,8 @@ class ModelsAnswer(Struct):
 
 
 class TaskAnswer(Struct):
-    """One task: its statistics since the service started, and how many examples are stored for it."""
+    """One task: how many examples the model stores for it, and its statistics (`figures`) since the service started or
+    the model was replaced. `figures` is null if the task is not among the first 1,000 tasks with labels."""
 
     task: Any
     stored: int
@@ -283,7 +287,7 @@ class Problem(Struct):
 
 
 class ProblemAnswer(Struct):
-    """The request was rejected (4xx), and the model is unchanged; or it failed (5xx).
+    """The request was rejected (4xx), and the model is unchanged; or the service failed (5xx).
 
     After a failure, the request may be sent again with the same idempotency key. It is not learned twice.
     """
@@ -299,9 +303,9 @@ class StrictDecoder(Generic[Decoded]):
 
     def decode(self, content: bytes) -> Decoded:
         value = self._decoder.decode(content)
-        # Every name is followed by a colon. If the content has no more colons than the decoded value, no name occurred
-        # twice. Counting colons is ten times faster than comparing all names.
-        # A colon in a string may be escaped, so colons in strings count only if nothing is escaped.
+        # Every name is followed by a colon. If the content has no more colons than the decoded value needs, no name
+        # occurred twice. Counting colons is ten times faster than comparing all names. A colon in a string may be
+        # escaped, so colons in strings count only if nothing is escaped.
         if content.count(b":") > _colons(value, b"\\" not in content):
             # `parse_int=float`, because Python refuses to parse integers of thousands of digits.
             json.loads(content, object_pairs_hook=_reject_repeated_names, parse_int=float)
@@ -320,7 +324,7 @@ def _colons(value: Any, in_strings: bool) -> int:
     if kind is dict:
         n = len(value) + sum([_colons(name, in_strings) for name in value])
         parts = list(value.values())
-    elif isinstance(value, Struct):  # the JSON may lack a field that is None or UNSET, but has all others
+    elif isinstance(value, Struct):  # fields that are None or UNSET may be missing in the JSON, so they do not count
         parts = [part for part in structs.astuple(value) if part is not None and part is not UNSET]
         n = len(parts)
     else:

@@ -1,5 +1,5 @@
 "use strict";
-// The labelling queue and the corrections. Both need a higher role than the page, so they are loaded only on request.
+// The labelling queue and the corrections. They need higher roles than the rest of the page, so they are loaded only on request.
 
 function labelPanels({ byId, request, path, count, describe, modelInfo }) {
   const cell = (text, number = false) => make("td", { className: number ? "number" : "" }, make("bdi", { textContent: text }));

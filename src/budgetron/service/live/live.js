@@ -1,5 +1,5 @@
 "use strict";
-// The live page: it draws the service's state, which arrives once per second as server-sent events. They are read through
+// The live page: it draws the state of a model, which arrives once per second as server-sent events. They are read through
 // fetch, because EventSource cannot send an API key.
 {
   const byId = id => document.getElementById(id);
@@ -108,7 +108,7 @@
     }));
   }
 
-  function rates(seconds) {  // totals once per second → the increase in each second
+  function rates(seconds) {  // totals once per second → the increase per second between two of them
     return seconds.slice(1).map(([when, predicted, learned], i) => {
       const [before, p, l] = seconds[i], span = Math.max(when - before, .001);
       return { when, predicted: Math.max(0, predicted - p) / span, learned: Math.max(0, learned - l) / span };
@@ -235,10 +235,10 @@
   function beliefs(list) {
     byId("beliefs").hidden = !list.length;
     if (!list.length) return;
-    // Models with a table of features, and those on graphs that fix the relations, assume nothing about tasks.
+    // The beliefs of a table of features assume nothing about tasks, and no belief does if the graph fixes the relations.
     const aboutTasks = list.filter(b => /\btasks\b/.test(b.words)), weight = some => some.reduce((sum, b) => sum + b.weight, 0);
     const differ = weight(aboutTasks.filter(b => b.apart)), kinds = weight(aboutTasks.filter(b => b.learned)), alike = weight(aboutTasks) - differ - kinds;
-    byId("beliefs-says").textContent = "The model mixes several models with different assumptions, by how well each predicts. " + (
+    byId("beliefs-says").textContent = "The model mixes several models with different assumptions (beliefs), weighted by how well each predicts. " + (
       weight(aboutTasks) < 0.5 ? "" : kinds >= Math.max(differ, alike) ? `The largest part of the weight says that there are kinds of tasks (${percent(kinds)}).` :
         alike >= differ ? `The largest part of the weight says that the tasks are alike (${percent(alike)}).` :
           `The largest part of the weight says that the tasks differ (${percent(differ)}).`);
@@ -246,7 +246,7 @@
       make("th", { scope: "row", textContent: b.words }), make("td", { className: "number", textContent: percent(b.weight) }))));
   }
 
-  function relations(shown) {  // how related the tasks are; drawn again only if it has changed
+  function relations(shown) {  // how related the tasks are; drawn again only if this has changed
     const text = JSON.stringify(shown);
     byId("relations").hidden = !shown;
     if (!shown || text === drawnRelations) return;
@@ -270,14 +270,14 @@
 
   // ---- the form for a prediction
 
-  function features(text) {  // from JSON such as [1, 2] or {"a": 1}, or from numbers separated by commas or blanks
+  function features(text) {  // from JSON such as [1, 2] or {"a": 1}, or from numbers separated by commas, semicolons or blanks
     const given = text.trim();
     if (/^[[{]/.test(given)) return JSON.parse(given);
     const numbers = given.split(/[\s,;]+/).map(Number);
     if (numbers.some(Number.isNaN)) throw new Error("Features must be numbers, a JSON list or a JSON object; got " + shorten(given, 40));
     return numbers;
   }
-  function task(text) {  // a number if the text is one; text in double quotes is always a string
+  function task(text) {  // a number if the text is an integer of at most 15 digits; text in double quotes is always a string
     return /^-?\d{1,15}$/.test(text) ? Number(text) : /^".*"$/.test(text) ? text.slice(1, -1) : text;
   }
   async function describe() {
@@ -339,7 +339,7 @@
     try {
       const found = await (await request(path("tasks/" + encodeURIComponent(byId("wanted").value)))).json();
       const f = found.figures;
-      byId("found").textContent = `${shorten(found.task)}: ${f ? `error ${orDash(percent, f.error)} of ${count(f.n)}, F-measure ${orDash(percent, f.f_measure)}, AUC ${orDash(decimal, f.auc)}` : "no labels since the service started"}; ${count(found.stored)} stored, ${percent(found.share)} of all stored examples.`;
+      byId("found").textContent = `${shorten(found.task)}: ${f ? `error ${orDash(percent, f.error)} of ${count(f.n)}, F-measure ${orDash(percent, f.f_measure)}, AUC ${orDash(decimal, f.auc)}` : "no statistics"}; ${count(found.stored)} stored, ${percent(found.share)} of all stored examples.`;
     } catch (error) {
       byId("found").textContent = error.message;
     }

@@ -1,5 +1,5 @@
 "use strict";
-// Text and elements for what the service sends. Names are inserted as text, never as markup.
+// Functions that turn what the service sends into text and elements. Names are inserted as text, never as markup.
 
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 function shorten(name, longest = 60) {  // shortens a name, which a client may have chosen freely, to one line

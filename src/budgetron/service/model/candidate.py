@@ -1,9 +1,9 @@
 """`Candidate`: a second model that learns the same labels as the model in use, and is compared with it.
 
-It reads the records of the host's log after they were acknowledged, so it needs no log of its own. Labels that arrive
-while it learns wait for it. It is saved after each snapshot of the host, which trims the log. After a restart, it is
-loaded as it was last saved, and learns the later records again. With a share above 0 it answers the predictions for
-that share of the tasks.
+The candidate reads the records of the host's log after each commit, so it needs no log of its own. Labels that arrive
+while it learns have to wait. The candidate is saved after each snapshot of the host, because the next snapshot trims
+the log up to this one. After a restart, the candidate is loaded as it was last saved, and learns the later records
+again. With a share above 0 it answers the predictions for that share of the tasks.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Candidate:
         self.state = state
         self._host, self._versions = host, versions
         self._position, self._saved_at = state.position, host.snapshot_record
-        # Both count the same examples, so that the two models can be compared.
+        # The two statistics count the same examples, so that the two models can be compared.
         self.statistics_of_current, self.statistics_of_candidate = LiveStatistics(), LiveStatistics()
-        # Records that the candidate rejected, and those that were trimmed before it could read them.
+        # Records that the candidate rejected, and those that were deleted from the log before it could read them.
         self.refused = self.skipped = 0
-        self.reason = ""  # of the latest rejection
+        self.reason = ""  # the message of its latest error in learning or predicting
 
     @property
     def version(self) -> str:
@@ -58,8 +58,8 @@ class Candidate:
     def follow(self, answers: Mapping[int, Learned] = _NO_ANSWERS) -> None:
         """Learn the records that the host has committed since the last call.
 
-        `answers` are the host's acknowledgements by record number, with its margins. Only these records are counted in
-        the statistics that compare the two models.
+        `answers` has the host's acknowledgements by record number, with the margins of the model in use. Only these
+        records are counted in the statistics that compare the two models.
         """
         host = self._host
         oldest = host.oldest_snapshot
@@ -97,7 +97,7 @@ class Candidate:
             statistics.learned(model, request, len(labels), Learned(number, values, classes=classes))
 
     def save(self) -> None:
-        """Store the candidate with its position. After this it no longer needs the records up to this position."""
+        """Store the candidate with its position. It then no longer needs the records up to this position."""
         self.state = msgspec.structs.replace(self.state, position=self._position)
         self._versions.save_candidate(self.hosted.content(), self.state)
         self._saved_at = self._host.snapshot_record
@@ -116,6 +116,6 @@ class Candidate:
 
 def _uniform_hash(task: Any) -> float:
     """A number in [0, 1) for a task, the same in every process. The numbers of many tasks are uniform."""
-    # `person` must not change: with another one, the candidate would suddenly answer for other tasks.
+    # `person` must not change: with another value, the candidate would suddenly answer for other tasks.
     digest = hashlib.blake2b(repr(task).encode(), digest_size=8, person=b"canary").digest()
     return int.from_bytes(digest, "big") / 2**64

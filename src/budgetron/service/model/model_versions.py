@@ -25,8 +25,8 @@ Listener = Callable[[Sequence[Any]], None]
 class ModelVersions:
     """The versions of one model.
 
-    `replacing` resets the statistics while the model is replaced. `listen` registers a function to call after each
-    commit. It is registered only while there is a candidate, because the next commit waits for it.
+    `replacing` resets the statistics while the model is replaced. `listen` registers a function that the writer calls
+    after each commit. A function is registered only while there is a candidate, because the next commit waits for it.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class ModelVersions:
     def open(self) -> None:
         """Load the candidate of the last run, if any, and let it learn the records that it missed.
 
-        This may take long.
+        If the process ended during a promotion, `state.json` is corrected first. This may take long.
         """
         if self._any_host.in_shards:
             return
         versions, host = self.versions, self._host
         state = versions.state
         if state.promoting is not None:  # the process ended during a promotion
-            # A higher position shows that the model had been replaced. Then only `state.json` must still say so.
+            # A higher position shows that the model was replaced. Then only `state.json` still has to record this.
             if host.position > state.promoting and state.candidate is not None:
                 saved = automatic_name(state.promoting)
                 versions.replaced("promote", state.candidate.version, saved, host.position, "")
@@ -89,11 +89,14 @@ class ModelVersions:
         self.versions.save(name, content or self._host.content())
 
     def activate(self, version: str, who: str, action: str = "activate") -> int:
-        """Replace the model by a version. The replaced model is saved, so that a rollback can return to it."""
+        """Replace the model by a version. Returns the number of the record that replaced it.
+
+        The replaced model is saved, so that a rollback can return to it.
+        """
         content, last = self.versions.read(version), self._last_replacement()
         # A promoted version has learned more than the file of this version, so it is not the same model.
         if last is not None and last.version == version and last.action != "promote":
-            self._host.confirm()  # the first attempt may have failed here
+            self._host.confirm()  # a retry: the first attempt may have failed here
             return last.position
         return self._replace(action, version, content, who)
 
@@ -106,7 +109,7 @@ class ModelVersions:
         return self.activate(previous, who, "rollback")
 
     def _last_replacement(self) -> Event | None:
-        """Return the last replacement if nothing was committed since. Then the same request is a retry of it."""
+        """Return the last replacement if nothing was committed since: the same request is then a retry. Else None."""
         events = self.versions.state.events
         return events[-1] if events and events[-1].position == self._host.position else None
 
@@ -138,7 +141,10 @@ class ModelVersions:
     # ---- the candidate
 
     def begin(self, version: str, share: float) -> Candidate:
-        """Run a version beside the model in use, or change the share of tasks that it answers."""
+        """Run a version beside the model in use, in place of the current candidate if there is one.
+
+        If the version is the candidate already, only change the share of tasks that it answers.
+        """
         host = self._host
         if self.candidate is not None and self.candidate.version == version:
             self.candidate.set_share(share)

@@ -1,8 +1,8 @@
-"""Remembered predictions that wait for their label: a bounded table in a separate file beside the log.
+"""Remembered predictions, which clients may label later: a bounded table in a separate file beside the log.
 
-The latest predictions are stored, labelled or not. Both their number and their bytes are bounded, so that a client who
-may only predict cannot fill the disk. When the table is full, the API key that uses most of it loses its oldest
-predictions. This way one client cannot evict the predictions of the others.
+A prediction stays in the table after it was labelled. The number of predictions and their bytes are bounded, so that a
+client who may only predict cannot fill the disk. When the table is full, the API key that uses most of it loses its
+oldest predictions. So no client can evict the predictions of a client that uses less of the table.
 
 The table survives a kill or a crash of the process. After a power loss the latest predictions may be missing; their ids
 are then unknown. Each label is still learned only once, because it is sent to the host under its own idempotency key.
@@ -25,9 +25,9 @@ from budgetron.durable.errors import storage_errors
 from budgetron.durable.repairs.staging import reported_as
 from budgetron.durable.storage.sqlite_file import SqliteFile, copy_database
 
-KEY_PREFIX = "feedback:"  # the idempotency keys of labels begin with it
+KEY_PREFIX = "feedback:"  # the idempotency key of a label is this prefix and the id of its prediction
 NAME = "pending.sqlite"
-_ROW_BYTES = 100  # size of a row in the table and its indexes, without its example
+_ROW_BYTES = 100  # assumed size of a row in the table and its indexes, without its example
 _TABLE = """
 CREATE TABLE pending
     (number INTEGER PRIMARY KEY, id TEXT UNIQUE, example BLOB, label BLOB, position INTEGER, margin BLOB) STRICT;
@@ -96,7 +96,7 @@ class Pending:
                 self._db.executemany("INSERT INTO pending (id, example, api_key, lead) VALUES (?, ?, ?, ?)", rows)
                 self._add(self._usage.setdefault(api_key, _Usage()), len(ids), sum(map(len, contents)))
                 self._evict()
-        except BaseException:  # a full disk: nothing was stored
+        except BaseException:  # nothing was stored, for example because the disk is full
             self._count()
             raise
         return ids
@@ -141,7 +141,7 @@ class Pending:
         return PendingPrediction(features, task, offset, label, True, row[2], msgspec.json.decode(row[3]))
 
     def queue(self, limit: int) -> tuple[list[tuple[str, Any, Any, float]], int]:
-        """The unlabelled predictions of the labelling queue, the least confident first, and how many there are."""
+        """The first `limit` predictions of the labelling queue, the least confident first, and how many there are."""
         queued = "FROM pending WHERE lead IS NOT NULL AND position IS NULL"
         query = f"SELECT id, example, lead {queued} ORDER BY lead, number LIMIT ?"
         rows = self._db.rows(query, (limit,))
@@ -154,7 +154,7 @@ class Pending:
         return int(self._db.one(query)[0])
 
     def set_label(self, prediction_id: str, label: Any, position: int, margin: Any) -> None:
-        """Store the label that was learned."""
+        """Store the label that was learned, or the mark of a withdrawn label (`WITHDRAWN` in `handlers.feedback`)."""
         values = (msgspec.json.encode(label), position, msgspec.json.encode(margin), prediction_id)
         with self._db.writing():
             self._db.execute("UPDATE pending SET label = ?, position = ?, margin = ? WHERE id = ?", values)

@@ -42,7 +42,7 @@ class ServedModel:
 
     @property
     def hosted(self) -> HostedModel:
-        """The current model and its columns. Read it once per request: a restore replaces it."""
+        """The current model and its columns. Read this once per request: a restore or a correction replaces both."""
         return self.host.hosted_model
 
     @property
@@ -60,7 +60,7 @@ class ServedModel:
         return state | {"waiting_labels": self.pending.n_waiting(), "candidate": self.versions.shown()}
 
     async def restore(self, content: bytes) -> None:
-        """Replace model, columns and statistics by those of a model file, in one step between two commits."""
+        """Replace model and columns by those of a file, and reset the statistics, in one step between two commits."""
 
         def replace() -> None:
             self.host.restore(content, self.statistics.replacing())
@@ -88,7 +88,7 @@ def open_host(directory: Path, make_model: Callable[[], Any] | None, settings: S
             shards=settings.shards or 1,
             workers=settings.workers,
             ray=settings.ray,
-            block=settings.limits.examples,  # a request is then one message per shard
+            block=settings.limits.examples,  # so that a request is at most one message per shard
             snapshot_every=settings.snapshot_every,
         )
         return ShardedHost.open(directory, make_model, options)

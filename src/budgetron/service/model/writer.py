@@ -1,9 +1,9 @@
 """The writer of a model: one thread that takes all waiting requests, commits them together, learns them, and answers.
 
-No exception of the host or of an action ends the thread: it becomes the answer to the requests in progress. If the
-thread ends nevertheless, `restart_if_ended` starts another one, and the requests that the old thread had taken get the
-answer `WriterEnded`. The service calls it once per second and for /readyz, and the writer itself before it queues a
-request.
+No exception of the host or of an action ends the thread: the exception becomes the answer to the requests in progress.
+If the thread ends nevertheless, `restart_if_ended` starts another one, and the requests that the old thread had taken
+get the answer `WriterEnded`. The service calls `restart_if_ended` once per second and for /readyz. The writer calls it
+before it queues a request and before it stops.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ class Writer:
         self._name, self._host, self._statistics, self._max_waiting = name, host, statistics, max_waiting
         self._listener: Callable[[list[Any]], None] | None = None
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
-        self._put_back: list[_Item | None] = []  # taken from the queue too early; `_take` returns it first
+        self._put_back: list[_Item | None] = []  # items taken from the queue too early; `_take` returns them first
         self._taken: list[_Item] = []  # being processed; `restart_if_ended` answers them if the thread ends
         self._loop = asyncio.get_running_loop()
         self._stopped = False
-        self.waiting = 0  # examples
-        # True while the model learns. Predictions then wait for its lock, so they must not run on the event loop.
+        self.waiting = 0  # examples of all requests that have no answer yet
+        # True while the model or the candidate learns. Predictions then wait for its lock, so they must not run on the
+        # event loop.
         self.busy = False
         self.restarts = 0
         self._thread = self._start_thread()
@@ -70,7 +71,7 @@ class Writer:
         return self._thread.is_alive()
 
     def restart_if_ended(self) -> bool:
-        """Start another thread if the last one has ended, and return True then. Call this on the event loop only."""
+        """Start another thread if the last one has ended. Returns whether it had. Call this on the event loop only."""
         if self._stopped or self.alive:
             return False
         lost, self._taken = self._taken, []
@@ -84,7 +85,10 @@ class Writer:
     # ---- requests
 
     def submit(self, request: Request, n: int) -> asyncio.Future[Learned]:
-        """Queue a request of `n` examples. The future gets its acknowledgement once they are on disk and learned."""
+        """Queue a request of `n` examples. The future gets its acknowledgement once they are on disk and learned.
+
+        Raises `Busy` if too many examples wait already.
+        """
         if self.waiting and self.waiting + n > self._max_waiting:
             raise Busy(f"service: {self.waiting} examples are already waiting to be learned. Retry in a second.")
         return self._put(_Item(self._loop.create_future(), request, n))
@@ -102,7 +106,7 @@ class Writer:
         return item.future
 
     def listen(self, listener: Callable[[list[Any]], None] | None) -> None:
-        """Call `listener` in the writer thread after each commit, with the answers; None ends this.
+        """Call `listener` in the writer thread after each commit, with the answers. With None, call nothing any more.
 
         The listener must catch its own errors: an exception would end the thread.
         """
@@ -128,7 +132,10 @@ class Writer:
                     self.busy = False
 
     def _take(self) -> list[_Item]:
-        """Take all waiting requests up to the next action, or one action. Return nothing when the writer stops."""
+        """Take the waiting requests up to the next action, or one action. Return nothing when the writer stops.
+
+        At most `_MAX_REQUESTS` requests are taken at once.
+        """
         items: list[_Item] = []
         while len(items) < _MAX_REQUESTS:
             try:

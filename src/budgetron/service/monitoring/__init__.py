@@ -1,1 +1,1 @@
-"""Statistics of running models, for the live page (`statistics`) and Prometheus (`metrics`); slow log; traces."""
+"""Statistics of running models for the live page (`statistics`), metrics for Prometheus, the slow log, and traces."""

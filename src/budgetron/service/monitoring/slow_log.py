@@ -18,11 +18,12 @@ class SlowLog:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        # When the current second began, and how many lines were written and suppressed in it.
+        # When the current second began, how many lines were written in it, and how many were suppressed since the last
+        # report.
         self._second, self._lines, self._suppressed = 0.0, 0, 0
 
     def note(self, seconds: float, **fields: Any) -> None:
-        """Log a request that took `seconds`, unless that is below the threshold."""
+        """Log a request that took `seconds`, unless this is below the threshold, or too many lines were written."""
         if not self.seconds or seconds < self.seconds:
             return
         now = time.monotonic()
@@ -36,7 +37,7 @@ class SlowLog:
         log("slow", milliseconds=round(1000 * seconds, 2), **fields)
 
     def tick(self) -> None:
-        """Log how many lines were suppressed in the last second.
+        """Log how many lines were suppressed, if any, after the end of their second.
 
         The service calls it once per second, so that the count appears even if no other slow request follows.
         """

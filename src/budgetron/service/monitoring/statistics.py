@@ -2,21 +2,22 @@
 
     {"model": "default", "learner": "Budgetron", "at": 1700000000.0, "position": 812, "begun": true,
      "traffic":  {"predicted": 9000, "learned": 1200, "refused": 3,               since the service started
-                  "seconds": [[at, predicted, learned], …]},                      the last 300 seconds
+                  "seconds": [[at, predicted, learned], …]},                      these totals in the last 300 seconds
      "overall":  {"n", "mistakes", "error", "f_measure", "precision", "recall", "log_loss", "brier", "auc",
                   "average_precision", "precision_at_k"},                         or null
      "rare":     {"label": "click", "share": 0.01}, "k": 100,                     a label below 10 %, or null
-     "curve":    [{"position", "window": {…}, "so_far": {…}, "stored", "memory_bytes", "budget_share"}, …]    ≤ 120
-     "tasks":    [{"task", "n", "mistakes", "error", "f_measure", …}, …]          the 200 with most mistakes
-     "n_tasks":  1000, "tasks_counted_together": 17,                              examples of later tasks
-     "share":    [["ann", 0.2], …]                                                ≤ 32, of the stored examples
+     "curve":    [{"position", "window": {…}, "so_far": {…}, "stored", "memory_bytes", "budget_share", "beliefs"}, …],
+                                                                                  ≤ 120 points
+     "tasks":    [{"task", "n", "mistakes", "error", "f_measure", …}, …],         the 200 with most mistakes
+     "n_tasks":  1000, "tasks_counted_together": 17,                              17 examples of later tasks
+     "share":    [["ann", 0.2], …],                                               of the stored examples; ≤ 32 tasks
      "alarms":   [{"position", "task", "overall", "before", "after", "n", "loss"}, …],    ≤ 20, latest first
      "n_alarms": 1,
      "operating_point": {"low", "high", "expected_cost", "expected_asked", "so_far": {…}, …},    or null
      "stored": 500, "capacity": 500, "memory_bytes": 120000, "budget_bytes": null,
-     "beliefs":  [{"weight": 0.7, "words": "linear, small prior", "apart": false, …}, …]  of a Budgetron, else []
-     "relations": {"tasks": ["ann", …], "values": [[1.0, −0.4, …], …]},           ≤ 24, of a Budgetron, else null
-     "candidate": {"version", "share", "current": {"overall", "curve"}, "candidate": {"overall", "curve"}, …}    or null
+     "beliefs":  [{"weight": 0.7, "words": "linear, small prior", "apart": false, …}, …],    [] if not a Budgetron
+     "relations": {"tasks": ["ann", …], "values": [[1.0, −0.4, …], …]},           ≤ 24 tasks; null: cannot be computed
+     "candidate": {"version", "share", "current": {"overall", "curve"}, "candidate": {"overall", "curve"}, …}, or null
      "mistakes": [{"position", "task", "label", "predicted", "margin"}, …],       the last 50, newest first
      "waiting_labels": 12, "n_corrections": 3, "in_shards": false}                see GET queue and GET corrections
 
@@ -46,7 +47,7 @@ from budgetron.evaluate.scoring import Scored
 from budgetron.evaluate.tally import Tally
 from budgetron.report.sections.relations import order_by_similarity
 
-WINDOW = 200  # examples per point of the curve; doubled when the curve is full
+WINDOW = 200  # examples per point of the curve, or a few more; earlier points are merged when there are too many
 TASKS = 1000  # tasks that are counted one by one; later tasks are counted together
 _SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
 _SHOWN_RELATIONS = 24
@@ -60,7 +61,7 @@ class LiveStatistics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tally: Tally | None = None  # None before the first example
-        self._shown_curve: list[dict[str, Any]] | None = None  # a cache, cleared when a window ends
+        self._shown_curve: list[dict[str, Any]] | None = None  # a cache; None after a window has ended
         self._shown_relations: tuple[int, dict[str, Any] | None] = (0, None)
         self._last_window_end = 0
         # Drift alarms of models that were replaced: their number, and the latest ones, which may still have to be sent.
@@ -130,7 +131,8 @@ class LiveStatistics:
     def alarms_after(self, n: int) -> tuple[int, list[dict[str, Any]]]:
         """The number of all drift alarms, and those after the n-th that are still stored.
 
-        Alarms of models that were replaced are included, so that the number never falls and no alarm is missed.
+        Alarms of models that were replaced are included, so that the number never falls, and alarms from just before a
+        replacement are still sent.
         """
         with self._lock:
             total = self._earlier_alarms + (0 if self._tally is None else self._tally.drift.total)
@@ -141,7 +143,7 @@ class LiveStatistics:
         return [*self._latest_earlier_alarms, *latest][-MAX_ALARMS:]
 
     def of_task(self, task: Hashable) -> dict[str, Any] | None:
-        """The metrics of one task; None if it has none."""
+        """The metrics of one task; None if it has no example, or is not among the first `TASKS` tasks."""
         with self._lock:
             figures = None if self._tally is None else self._tally.of_task(task)
             return None if figures is None else figures.to_dict()
@@ -186,7 +188,7 @@ class LiveStatistics:
         }  # fmt: skip
 
     def _relations_shown(self, model: Any, by_task: dict[Any, Any], position: int) -> dict[str, Any] | None:
-        """The learned relations of the most frequent tasks. Sent every second, but computed only every 200 records."""
+        """The learned relations of the most frequent tasks. Sent every second, but computed once per 200 records."""
         computed_at, shown = self._shown_relations
         if shown is None or position - computed_at >= WINDOW or position < computed_at:
             shown = relations_of(model, sorted(by_task, key=lambda task: -by_task[task][0])[:_SHOWN_RELATIONS])
@@ -218,12 +220,12 @@ def _alarm(alarm: Alarm) -> dict[str, Any]:
 
 
 def relations_of(model: Any, tasks: list[Hashable]) -> dict[str, Any] | None:
-    """The correlations between the functions of these tasks; None for a model that cannot compute them."""
+    """The correlations between the functions of these tasks; None for one task, or if the model cannot compute them."""
     if len(tasks) < 2 or not hasattr(model, "task_similarity"):
         return None
     try:
         values = model.task_similarity(tasks)
-    except InputError:  # the model learns sparse rows, whose weights are hashed
+    except InputError:  # for example because the model learns sparse rows, whose weights are hashed
         return None
     order = order_by_similarity(values)
     values = np.round(values[np.ix_(order, order)], 2)
@@ -231,7 +233,7 @@ def relations_of(model: Any, tasks: list[Hashable]) -> dict[str, Any] | None:
 
 
 def beliefs(model: Any) -> list[dict[str, Any]]:
-    """The models that a Budgetron mixes, and their weights."""
+    """The models that a Budgetron mixes, and their weights; an empty list for another learner."""
     return [{"weight": weight, **vars(belief)} for belief, weight in getattr(model, "beliefs_", [])]
 
 

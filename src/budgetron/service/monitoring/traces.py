@@ -1,7 +1,8 @@
 """Traces for OpenTelemetry, with the extra `traces`: one span per request, sent to a collector by OTLP over HTTP.
 
-A span is created after its request has ended, so that tracing does not delay the response. A client's header
-`traceparent` is the parent of the span. Attributes follow the semantic conventions for HTTP servers.
+A span is created after its request has ended, so that tracing does not delay the response. Its parent is the span that
+the client names in the header `traceparent`. Attributes follow the semantic conventions for HTTP servers; `model` and
+`key` (the name of the API key) are added.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-// Budget maintenance that projects one half of a full store onto the other half (Ahpatron). L are the B/2 examples with the largest
-// ‖β_j‖ √K_jj, and D are the others. ν is ‖f‖ before the projection, and f_L is f after it:
+// Budget maintenance that projects one half of a full store onto the other half (Ahpatron). L are the B/2 examples with the largest ‖β_j‖ √K_jj, and
+// D are the others. (Under a byte budget, B is the number of stored examples when a row does not fit.) ν is ‖f‖ before the projection, and f_L is f
+// after it:
 //
 //   β_L += (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 //
 // S is the set of stored examples, β their coefficients, and ϱ the ridge. H is the Gram matrix in the normalised kernel K̃ = K/c_G²; in K, the
-// ridge is ϱc_G². No Gram matrix is kept up to date, because a store is halved only once in B/2 updates. Its rows are computed then.
+// ridge is ϱc_G². H is not kept up to date, because a full store is halved only once in about B/2 updates. The rows of H are computed then.
 #pragma once
 
 #include <algorithm>

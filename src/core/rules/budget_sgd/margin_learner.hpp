@@ -5,7 +5,8 @@
 //   if ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or, for passive-aggressive steps,  τ = min(C, ℓ/‖K̃_t‖²)
 //   after each step:    β ← β min(1, U/‖f‖)                   U = radius · √B, a bound of ‖f‖; not if the radius is 0
 //
-// C is the rate, and B the budget. In τ, η_t and C are multiplied by the weight of the example. learn_step() stays within the budget.
+// C is the rate, and B the budget. In τ, η_t and C are multiplied by the weight of the example. A loss of at most 1e-10 ϑ counts as 0. learn_step()
+// stays within the budget.
 //
 // The coefficients are stored as b = β/c_G², so that f = Σ_j b_j K(x_j, ·) as in every other learner. See the NumPy definition.
 #pragma once
@@ -88,9 +89,9 @@ class MarginLearner : public CoefficientLearner {
   double score_of(const Update& u) const { return u.tau * std::sqrt(u.norm2 * per_unit_); }
 
   bool may_skip() const { return skip_ && kind_ == StepSize::passive_aggressive; }
-  // Whether skipping the example gives a lower objective ½‖f' − f‖² + Cℓ' than learning it and evicting an example r. `loss` is the loss by the
-  // eviction: ‖b_r‖² times the squared distance of x_r from its projection. If both objectives are equal, the example is learned. They are
-  // equal, for example, if τ = ‖β_r‖ = C and x_r is unrelated to all other examples.
+  // Whether skipping the example gives a lower objective ½‖f' − f‖² + Cℓ' than learning it and evicting an example r. f' and ℓ' are f and ℓ after the
+  // step. `loss` is the loss by the eviction: ‖b_r‖² times the squared distance of x_r from its projection. If both objectives are equal, the example
+  // is learned. They are equal, for example, if τ = ‖β_r‖ = C and x_r is unrelated to all other examples.
   bool skips(const Update& u, double loss) const {
     return may_skip() && 0.5 * unit_ * loss > u.tau * u.norm2 * (rate_ * u.weight - 0.5 * u.tau) * (1.0 + 1e-10);
   }
@@ -202,7 +203,7 @@ class MarginLearner : public CoefficientLearner {
   const double rate_, lambda_, margin_, radius_;
   const bool skip_;
   Vec<double> diagonal_, roots_;  // K_jj and √K_jj
-  Vec<double> scores_;  // of the slots, and of a new example
+  Vec<double> scores_;  // working memory: a score per slot
   Vec<double> row_;     // the kernel row of a stored example
   double norm2_ = 0, y_f_ = 0;  // ‖f‖² and y f(x_t)
 
@@ -212,7 +213,7 @@ class MarginLearner : public CoefficientLearner {
     return kind_ == StepSize::pegasos ? 1.0 / (lambda_ * t) : kind_ == StepSize::root ? rate_ / std::sqrt(t) : rate_;
   }
 
-  // β ← (1 − η λ) β; returns 1 − η λ.
+  // β ← (1 − η λ) β; returns 1 − η λ. With passive-aggressive steps, β stays and the result is 1.
   double shrink(double eta) {
     if (lambda_ == 0 || kind_ == StepSize::passive_aggressive) return 1.0;
     const double factor = 1.0 - eta * lambda_;

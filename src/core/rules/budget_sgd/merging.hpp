@@ -1,5 +1,6 @@
-// Budget maintenance that merges m, the example with the smallest coefficient, and another example n of its task into one row z. It works only
-// with the Gaussian kernel K' (Wang, Crammer and Vucetic, JMLR 13, 2012). κ = K'(x_m, x_n).
+// Budget maintenance that merges m, the example with the smallest coefficient, and another example n of its task into one row z. If the task has no
+// other example, m is removed. Merging works only with the Gaussian kernel K' (Wang, Crammer and Vucetic, JMLR 13, 2012). κ = K'(x_m, x_n), and K_m
+// is the function K'(x_m, ·).
 //
 //   z = h x_m + (1 − h) x_n,   β_z = β_m κ^((1−h)²) + β_n κ^(h²),   h maximises ‖β_z‖²
 //   loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²;   n is the example with the least loss, and z takes over its arrival number
@@ -161,7 +162,7 @@ class Merging final : public MarginLearner {
       kappa = row_.data();
     }
     const Partner partner = find_partner(m, kappa, m == newest ? 0.0 : scratch.row[m], example, u);
-    if (partner.slot == kNone) {  // m is the only example of its task: it is removed
+    if (partner.slot == kNone) {  // m is the only example of its task: it is removed, or not stored if it is new
       if (m == newest) return 0;
       replace_step(m, example, u);
       return kUpdated | kStored;
@@ -198,8 +199,8 @@ class Merging final : public MarginLearner {
     return o == u.step.plus ? u.step.sign * size_of(u) : o == u.step.minus ? -u.step.sign * size_of(u) : 0.0;
   }
 
-  // The partner with the least loss among the examples of m's task; if several are tied, the oldest. `to_new` is K'(x_m, x_t) for the new
-  // example t.
+  // The partner with the least loss among the examples of m's task; if several are tied, the oldest. `kappa` has K'(x_m, x_n) for the slots n, and
+  // `to_new` is K'(x_m, x_t) for the new example t.
   Partner find_partner(std::size_t m, const double* kappa, double to_new, const Example& example, const Update& u) const {
     const std::size_t newest = size(), outputs = config_.n_outputs;
     const std::int64_t task_id = m == newest ? example.task.id : task_ids_[m];

@@ -1,11 +1,12 @@
 // Budget maintenance of NOGD: once the store is full, its examples stay. Learning continues in the span of the eigenvectors that belong to the
 // r largest eigenvalues of their Gram matrix (the Nyström approximation).
 //
-//   once, when the B examples are stored:   H = VΛVᵀ,  M = Λ_r^(−½) V_rᵀ,  β ← V_r V_rᵀ β
-//   at every further step τ y:              β ← β + τ y MᵀM k_t
+//   before the first step with a full store:   H = VΛVᵀ,  M = Λ_r^(−½) V_rᵀ,  β ← V_r V_rᵀ β
+//   at this step τ y and all later ones:       β ← β + τ y MᵀM k_t
 //
 // H is the Gram matrix of the stored examples, β their coefficients, k_t the kernel row of the new example. Λ_r and V_r are the r largest
-// eigenvalues and their eigenvectors.
+// eigenvalues and their eigenvectors; eigenvalues of at most 1e-10 times the largest are left out. If an example is removed, or γ of the kernel
+// changes, M is discarded, and computed again once the store is full.
 #pragma once
 
 #include <algorithm>
@@ -100,7 +101,7 @@ class Nystrom final : public MarginLearner {
   }
 
   const double share_;  // r/B
-  std::size_t rank_ = 0;  // r; 0 as long as examples are still stored
+  std::size_t rank_ = 0;  // r; 0 as long as there is no M
   Vec<double> m_;         // M, r × n, for n stored examples; in decompose(), first H and then its eigenvectors
   Vec<double> values_, work_;
 };

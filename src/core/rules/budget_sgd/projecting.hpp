@@ -1,11 +1,13 @@
 // Budget maintenance that projects the evicted example r onto all others. S is the set of stored examples, β their coefficients, and H their Gram
-// matrix in the multitask kernel K. P = H⁻¹ for the B stored examples and the new one, and τ y is the step. α is the projection of the new
-// example onto the stored ones, and δ the distance between the two.
+// matrix in the multitask kernel K. P = H⁻¹ for the B stored examples and the new example t, and τ y is the step. α is the projection of t onto the
+// stored examples, and δ the distance of t from this projection. c_G² is the largest diagonal entry of A⁻¹, the matrix of task similarities.
 //
-//   δ ≤ η:   β ← β + τ y α, nothing is stored
-//   else:    r = argmin ‖β_j‖ / √P_jj, or argmin ‖β_j‖ √K_jj;   β_j += β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S ∖ {r}
+//   δ ≤ ηc_G:   β ← β + τ y α, nothing is stored
+//   else:       S ← S ∪ {t},  β_t = τ y.   If now |S| = B + 1:
+//               r = argmin ‖β_j‖ / √P_jj, or argmin ‖β_j‖ √K_jj;   β_j += β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S ∖ {r}
 //
-// r may be the new example. With passive-aggressive steps, r is always a stored example, but the new one may be skipped.
+// Examples with √K_tt ≤ ηc_G are not learned. r may be the new example. With passive-aggressive steps, r is always a stored example, but the new one
+// may be skipped.
 #pragma once
 
 #include <cmath>

@@ -2,8 +2,8 @@
 // of the B stored examples, K is the multitask kernel, and τ y the step.
 //
 //   remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples      oldest   r = the oldest example
-//   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  then ‖β_j‖ is limited to ηγ (η: rate, γ: clip), one by one or, with
-//              `rescale`, by a common factor;  p_j = 1/B, or p_j ∝ max(0, 1 − (B−1) w_j/Σw) with w_j = ‖β_j‖ √K_jj
+//   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  then, if γ > 0, ‖β_j‖ is limited to ηγ (η: rate, γ: clip), one by one or,
+//              with `rescale`, by a common factor;  p_j = 1/B, or p_j ∝ max(0, 1 − (B−1) w_j/Σw) with w_j = ‖β_j‖ √K_jj
 //   replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y;  passive-aggressive steps may skip t instead
 #pragma once
 
@@ -87,7 +87,8 @@ class RandomRemoving final : public MarginLearner {
   }
 
  private:
-  // Draws the example to evict, and divides the coefficients of the others by 1 − p_j, so that the expectation of f does not change.
+  // Draws the example to evict, and divides the coefficients of the others by 1 − p_j, so that the expectation of f does not change. Then limits the
+  // coefficients to max_norm_.
   std::size_t draw_and_compensate() {
     const std::size_t n = size();
     const bool binary = config_.n_outputs == 1;

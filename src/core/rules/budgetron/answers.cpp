@@ -1,8 +1,8 @@
 // The queries of a Budgetron: the weights of its beliefs, the variance of a prediction, linear weights, and explanations.
 //
-// Queries never change the model. An explanation splits a weighted sum of the beliefs' margins into terms: one per feature, and one for all
-// Fourier features of a part. The margin of the model is the logit of an average of probabilities instead, so the terms do not add up to it
-// exactly.
+// Queries do not change predictions; "variances" may apply postponed updates of covariances. An explanation splits a weighted sum of the beliefs'
+// margins into terms: one per feature, and one for all Fourier features of a part. The margin of the model is the logit of an average of
+// probabilities instead, so the terms do not add up to it exactly.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>

@@ -3,15 +3,15 @@
 // An example has a row x, a task i, a label y and a weight omega.
 //
 //   1  Compute the features of x, and find the rows of the tasks related to i.
-//   2  Compute the margins f_b of every belief, their mixture, and their combination. The margin of the model is the calibrated average of
-//      these two. The example is a mistake if its true class does not have the largest margin. An example of weight 0 ends here.
+//   2  Compute the margins f_b of every belief, their mixture, and their combination. The margin of the model is the calibrated average of the
+//      mixture and the combination. The example is a mistake if this margin does not predict y. An example of weight 0 ends here.
 //   3  Update the weights of the beliefs, the combination and the calibration from these margins.
 //   4  Update every part. Drop a part that has had negligible weight for long, and let parts of large weight grow. Update the scaler.
 //
 // Parts that are asleep (budgetron.hpp) neither predict nor learn the example.
 //
-// Only the parts know how a belief predicts, how it learns and what it stores per task (part.hpp). The order of the steps matters: the
-// weights of the beliefs, the combination and the calibration must learn from margins of parts that have not learned the example yet.
+// Only the parts know how a belief predicts, how it learns and what it stores per task (part.hpp). The order of the steps matters: step 3 needs
+// margins of parts that have not learned the example yet, and step 4 may drop beliefs.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -77,8 +77,8 @@ void Budgetron::make_dense_parts(const Config& config) {
   const std::size_t plain_filter = config.parameters.count("plain_filter", none), cells = config.parameters.count("fourier_cells", 0), short_rows = config.parameters.count("short_rows", 0);
   const std::size_t limit = config.parameters.count("max_filter_frequencies", 0);
   const std::vector<double> filter_rates = config.parameters.array("filter_rates"), lapses = config.parameters.array("filter_lapses");
-  // `filters` has three numbers per filter: prior, own and floor (see FilterBelief). The filters from index `fourier_filter` on see Fourier
-  // features, one filter per bank. `none` is an index that no filter has.
+  // `filters` has three numbers per filter: prior, own and floor (see FilterBelief). As many filters as there are banks, from index `fourier_filter`
+  // on, see the Fourier features of one bank each. `none` is an index that no filter has.
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
     const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k < fourier_filter + fourier_.banks();
     const std::size_t bank = sees_fourier ? k - fourier_filter : 0;

@@ -36,16 +36,16 @@ struct BudgetronScratch : RuleScratch {
   Vec<float> rounded, phases;  // see FourierFeatures::features()
   Vec<double> values, logs;  // margins and log probabilities of the beliefs that are awake
   Vec<double> mixed;  // margins of the mixture
-  Vec<double> combined;  // the average of the mixture and the combination, before calibration
+  Vec<double> combined;  // margins of the average of the mixture and the combination, before calibration
   Vec<double> combination;  // working memory of the combination
   Vec<double> calibrated;  // working memory of the calibration
   Vec<double> evidence;  // see Seen::evidence and Seen::bin_evidence
   Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `logs`
   Vec<std::uint8_t> bins;  // see Seen::bins
-  Vec<TableEntry> entries;  // the non-zeros of a sparse row
-  Vec<PairEntry> pairs;  // pairs of them
-  Vec<Related> related;
-  Vec<double> priors;  // rows with the prior, for tasks without a stored row
+  Vec<TableEntry> entries;  // the non-zeros of a sparse row, and the constant
+  Vec<PairEntry> pairs;  // pairs of these non-zeros
+  Vec<Related> related;  // see Seen::related
+  Vec<double> priors;  // rows of tasks without a stored row, see TaskRows::find()
   Seen seen;  // the current example; it points to the arrays above
 };
 
@@ -85,7 +85,7 @@ class Budgetron final : public Learner {
   // After kSleepAfter idle examples, a part with Fourier features sees only one example in kWakeEvery.
   static constexpr std::int64_t kSleepAfter = 2500, kWakeEvery = 8;
 
-  static constexpr std::size_t kShortEntries = static_cast<std::size_t>(kShortRow) + 1;  // with one for the constant
+  static constexpr std::size_t kShortEntries = static_cast<std::size_t>(kShortRow) + 1;  // one more, for the constant
 
   std::size_t outputs() const { return config_.n_outputs; }
   bool has_columns() const { return !config_.sparse || columns_ > 0; }  // whether there are parts for dense rows
@@ -95,8 +95,8 @@ class Budgetron final : public Learner {
     return sum;
   }
 
-  // A part with Fourier features that has been idle for long sees few examples, which saves time, but enough of them to regain weight. Linear
-  // parts are cheap and never sleep: they are the first to follow a stream that changes.
+  // A part with Fourier features that has been idle for long sees few examples, which saves time, but enough of them to regain weight. The other
+  // parts are cheap and never sleep. The linear ones among them are the first to follow a stream that changes.
   bool is_awake(std::size_t p) const { return parts_[p]->frequencies() == 0 || idle_[p] < kSleepAfter || n_seen_ % kWakeEvery == 0; }
 
   // ---- budgetron.cpp
@@ -115,7 +115,8 @@ class Budgetron final : public Learner {
   // ---- sizes.cpp
 
   std::size_t frequencies_in_use() const;
-  bool drop_idle();            // drops the part that has been idle longest, if that is at least kDropAfter examples; returns whether it did
+  // Drops the part that has been idle longest, of those that may be dropped, if that is for at least kDropAfter examples. Returns whether it did.
+  bool drop_idle();
   void drop_part(std::size_t p);
   void use_bytes_when_due(bool dropped);
   void use_bytes();

@@ -1,18 +1,19 @@
-// Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
+// Corrects the margins m of the average of the mixture and the combination, which may be too small, too large, or biased towards one class.
 //
-// There are two curves, mixed in the same way as beliefs (mixture.hpp). The second assumes that a share e of the labels is random, such as
-// mistakes of annotators. Then even far from the decision boundary, probabilities stay below 1. A curve without e approaches 1 there; to
-// avoid that, it would learn a scale that is too small everywhere. The first curve assumes e = 0. It is better where one label is rare,
-// because the second curve takes rare labels for random ones.
+// There are two curves from m to a probability, mixed in the same way as beliefs (mixture.hpp). The second curve assumes that a share e of the
+// labels is random, such as mistakes of annotators. Then even far from the decision boundary, probabilities stay below 1. A curve without e
+// approaches 1 there; to avoid that, it would learn a scale that is too small everywhere. The first curve assumes e = 0. It is better where one
+// label is rare, because the second curve takes rare labels for random ones.
 //
 //   z_c = s m_c + b_c,   q_c = e/C + (1 - e) p_c(z)      s: scale, b_c: offset of class c, C: number of classes
 //   r = (1 - e) p_y/q_y,   g = r ([y] - p)               [y]: 1 for the true class y and 0 for the others
 //   P <- max(P/(1 + h P), floor),   s += P sum_c g_c m_c,   b += kRate g,   e += step (1 - r - e)
 //
-// q are the corrected probabilities. r is the probability that the label is not random. e is learned by online expectation maximisation; it
-// is 0 until the first example sets it to a prior. s is learned by a Bayesian filter; P is its posterior variance, and h is r times the
-// variance of m under p. P has a lower bound, so that s keeps following a mixture that becomes more confident as it learns. s and e change
-// probabilities; only b can change the predicted class. An example weight above 1 counts as 1.
+// p and q are the probabilities before and after the correction by e. r is the probability that the label is not random. e is learned by online
+// expectation maximisation; it is 0 until the first example sets it to kFirstLapses. s is learned by a Bayesian filter; P is its posterior variance,
+// and h is r times the variance of m under p. P has a lower bound, so that s keeps following a mixture that becomes more confident as it learns. s
+// and e change probabilities; only b can change the predicted class. h and the steps of s, b and e are multiplied by the weight of the example; a
+// weight above 1 counts as 1.
 #pragma once
 
 #include <algorithm>
@@ -50,24 +51,24 @@ class Calibration {
   // The size of the working memory of margins() and learn(), in numbers.
   static std::size_t scratch_size(std::size_t outputs) { return kCurves * (outputs + std::max<std::size_t>(2, outputs)); }
 
-  // Corrects the mixture's margins m. For more than two classes, both m and the result are log probabilities.
+  // Corrects the margins m. For more than two classes, both m and the result are log probabilities.
   void margins(const double* m, double* scratch, double* out) const {
     double* logs = scratch + kCurves * outputs_;
     for (std::size_t k = 0; k < kCurves; ++k) correct(k, m, scratch + k * outputs_);
     Mixture::logs(scratch, kCurves, outputs_, logs);
     mixture.margins(scratch, logs, both_, outputs_, out);
-    // The mixture raises tiny probabilities, so the sum over more than two classes may exceed 1.
+    // Mixture::logs() raises tiny probabilities, so the sum over more than two classes may exceed 1.
     if (outputs_ > 1) log_probabilities(out, outputs_, out);
   }
 
-  // Learns from an example with margins m of the mixture. `scratch` must be as margins() left it for the same example.
+  // Learns from an example with margins m. `scratch` must be as margins() left it for the same example.
   void learn(const double* m, const double* scratch, std::size_t label, double omega) {
     const double weight = std::min(omega, 1.0);
     mixture.learn(scratch + kCurves * outputs_, both_, outputs_, label, weight);
     for (std::size_t k = 0; k < kCurves; ++k) learn_curve(k, m, label, weight);
   }
 
-  // s and b, averaged over the curves; used for explanations.
+  // s and b, averaged over the curves; used by queries.
   double scale() const { return mixture.weights[0] * curves[0].scale + mixture.weights[1] * curves[1].scale; }
   double offset(std::size_t output) const { return mixture.weights[0] * offsets[output] + mixture.weights[1] * offsets[outputs_ + output]; }
 
@@ -129,7 +130,7 @@ class Calibration {
     Curve& curve = curves[k];
     double* offset = offsets.data() + k * outputs_;
     if (curve.lapse == 0) curve.lapse = kFirstLapses[k];
-    const std::size_t first = classes_ - outputs_;  // one output belongs to the second of two classes
+    const std::size_t first = classes_ - outputs_;  // the class of the first output: with two classes, the only output is that of the second
     if (outputs_ == 1) {
       const double z = curve.scale * m[0] + offset[0];
       log_probabilities(&z, 1, p_.data());

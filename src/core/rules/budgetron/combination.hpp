@@ -12,8 +12,8 @@
 // that beta keeps following beliefs that still learn. A variance that would exceed its prior is set to the prior, and its covariances shrink so
 // that the correlations stay the same.
 //
-// The prediction averages the probabilities of m and z, weighted by how well each of the two has predicted (mixture.hpp). So the combination
-// costs at most ln 2 of log loss where it does not help, and 5e-5 per example, because each update divides 1e-4 of the weight equally.
+// The prediction averages the probabilities of m and z, weighted by how well each of the two has predicted (mixture.hpp). So where the combination
+// does not help, it costs at most ln 2 of log loss in total, plus 5e-5 per example, because each update divides 1e-4 of the weight equally.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class Combination {
   // The size of the working memory of margins() and learn(), in numbers: x of every belief; m and z; and the log probabilities of m and z.
   static std::size_t scratch_size(std::size_t beliefs, std::size_t outputs) { return beliefs * outputs + 2 * (outputs + std::max<std::size_t>(2, outputs)); }
 
-  // Computes the margin of the average probabilities of m and z. `logs` are the log probabilities of the beliefs in `awake`, in that order.
+  // Computes the margin of the average of the probabilities of m and z. `logs` are the log probabilities of the beliefs in `awake`, in that order.
   void margins(const double* logs, const Vec<std::size_t>& awake, const double* m, double* scratch, double* out) const {
     if (awake.size() == 1) {
       std::copy_n(m, outputs_, out);
@@ -90,7 +90,7 @@ class Combination {
   }
 
   // Approximates the prediction as sum_b c_b l_b over the beliefs in `awake`, and writes c: m is taken as sum_b w_b l_b, and the margins of m and
-  // z are averaged instead of their probabilities. The weights `w` of the mixture and c both have a sum of 1.
+  // z are averaged instead of their probabilities. The weights `w` of the mixture must have a sum of 1; c then has the same sum.
   void coefficients(const std::vector<double>& w, const Vec<std::size_t>& awake, double* out) const {
     double sum = 0;
     for (const std::size_t b : awake) sum += beta_[b];

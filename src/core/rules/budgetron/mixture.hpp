@@ -1,10 +1,11 @@
-// Mixes the beliefs of all parts, weighted by how well they have predicted. Belief b has weight w_b and gives class c the probability p_b(c).
+// Mixes the beliefs of all parts (part.hpp), weighted by how well they have predicted. Belief b has weight w_b and gives class c the probability
+// p_b(c).
 //
 //   p = sum_b w_b p_b / sum_b w_b,   margin: the logit of p (log p(c) for more than two classes)
 //   w_b <- w_b p_b(y)^omega, normalised      y: the label, omega: the weight of the example
 //
-// After an update, 1e-4 of the weight is divided equally, so that a belief of almost no weight can regain it. All sums are over the beliefs
-// that are awake for the example, and an update does not change the sum of their weights. (Sleeping experts: Freund, Schapire, Singer and
+// After an update, 1e-4 of the weight is divided equally, so that a belief of almost no weight can regain it. All sums are over the beliefs that are
+// awake for the example (budgetron.hpp), and an update does not change the sum of their weights. (Sleeping experts: Freund, Schapire, Singer and
 // Warmuth, Using and combining predictors that specialize, STOC 1997.)
 #pragma once
 

@@ -1,8 +1,8 @@
-// The sizes of a Budgetron's parts: parts with the most weight get bytes, and parts without weight are dropped.
+// The sizes of a Budgetron's parts: parts of large weight may grow, and parts of negligible weight are dropped.
 //
-// Python plans the byte budget before the first example. Later, this file moves bytes between parts within that plan. `spare_` counts the
-// bytes of dropped parts, and of frequencies that parts have given up. A part may grow up to its own plan. Only the heaviest part with Fourier
-// features may grow beyond its plan, by using spare bytes.
+// Python plans the byte budget before the first example. Later, this file moves bytes between parts within that plan. `spare_` counts the bytes of
+// dropped parts, and of frequencies that parts have given up. These bytes become rows for more tasks, or frequencies. A part may grow up to its own
+// plan. Only the heaviest part with Fourier features may grow beyond its plan, by using spare bytes.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace budgetron {
 namespace {
 
 constexpr std::int64_t kDropAfter = 5000;    // a part is dropped after this many idle examples
-constexpr double kEnoughWeight = 0.9;        // parts with Fourier features may grow once they have this share of the weight; see use_bytes()
+constexpr double kEnoughWeight = 0.9;        // parts with Fourier features may grow once together they have this share of the weight; see use_bytes()
 constexpr std::int64_t kFirstReview = 128;   // sizes are reviewed after 128, 256, 512 ... examples
 constexpr std::size_t kPartOverhead = 768;   // bytes that the plan counts for a part in addition to its arrays
 constexpr std::size_t kStepsBytes = 4 * sizeof(double);  // working memory of Steps, per output
@@ -29,7 +29,7 @@ void Budgetron::use_bytes_when_due(bool dropped) {
 
 // Parts begin with few frequencies, because more would waste time and bytes on a stream that a linear model describes. Once the parts with
 // Fourier features have nearly all of the weight, they use as many frequencies as are useful, and the heaviest of them gets the bytes of
-// dropped parts. Until then, these bytes become rows for more tasks. If memory runs out, the sizes do not change until the next review.
+// dropped parts. Until then, these bytes become rows for more tasks. If memory runs out, the remaining changes wait for the next review.
 //
 // The weight of parts that are neither linear nor have Fourier features does not count: early in a stream they may be better than Fourier
 // features with few frequencies and worse than those with more.

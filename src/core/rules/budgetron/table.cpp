@@ -38,7 +38,7 @@ void HashedTable::add_evidence(const TableEntry& entry, std::size_t column, Term
   });
 }
 
-// The terms of the belief on pairs are those of the belief before it, and half of a pair for each of its features.
+// The terms of the belief on pairs are those of the belief before it. To these, a pair adds half of its term to that of each of its two features.
 void HashedTable::add_pair_terms(const Seen& e, const std::vector<std::size_t>& columns, Terms& to) const {
   for (std::size_t k = width(); k < width() + outputs_; ++k)
     for (std::size_t source = 0; source < kSources; ++source) std::copy_n(to.columns(source, k - outputs_), to.n, to.columns(source, k));

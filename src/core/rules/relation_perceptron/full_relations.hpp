@@ -1,4 +1,5 @@
-// The matrix C of a RelationPerceptron as a full k × k matrix, where k is the number of tasks and w_i are the weights of task i.
+// The matrix C of a RelationPerceptron as a full matrix over the tasks that have a row of weights; w_i are the weights of task i. k is the number of
+// these tasks, or the parameter `tasks` if that is larger.
 //
 //   logdet  C = κI + ηΣ      von Neumann  C = κ exp(ηΣ)      covariance  C = cov(w)      batch  C = G^½/tr G^½
 //   spectral  C = tr(G^p)^{1/p−1} G^{p−1}          G_ij = w_i·w_j (spectral: v_i·v_j), updated at each step
@@ -41,7 +42,7 @@ class FullRelations final : public Relations {
   double entry(std::size_t i, std::size_t j) const override { return c_.at(i, j); }
 
   void recompute(const RowTable& rows) override {
-    double missing_trace = 0;  // the trace of the block of expected tasks (`tasks`) that have made no mistake yet
+    double missing_trace = 0;  // the trace of the diagonal block of the k − n_ tasks that are expected but have no row yet
     const double kappa = settings_.unit, eta = settings_.rate, missing = settings_.n_tasks(n_) - static_cast<double>(n_);
     if (settings_.accumulates()) each_pair([&](std::size_t i, std::size_t j) { sigma_.at(i, j) += gram_.at(i, j); });
     switch (settings_.kind) {

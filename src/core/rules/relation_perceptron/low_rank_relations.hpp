@@ -1,8 +1,8 @@
 // The matrix C of a RelationPerceptron as base·I + F Fᵀ, where F has r columns: O(k r) numbers for k tasks. Row i of W has the weights of task i.
 //
-// For logdet and von Neumann, Σ (full_relations.hpp) is approximated by L Lᵀ with frequent directions (Liberty, KDD 2013). At each mistake,
-// column q of L becomes u_q √(s_q² − s_{r+1}²) for q = 1 … r, where s_1 ≥ s_2 ≥ … are the singular values of [L W] and u_q its left singular
-// vectors. For covariance and batch, the columns of F are the eigenvectors of the r largest eigenvalues of C, times the square roots of these.
+// For logdet and von Neumann, Σ (full_relations.hpp) is approximated by L Lᵀ with frequent directions (Liberty, KDD 2013). Whenever C is recomputed,
+// column q of L becomes u_q √(s_q² − s_{r+1}²) for q = 1 … r, where s_1 ≥ s_2 ≥ … are the singular values of [L W] and u_q its left singular vectors.
+// For covariance and batch, the columns of F are the eigenvectors of the r largest eigenvalues of C, times the square roots of these.
 //
 // Singular vectors are computed from the smaller of two Gram matrices, that of the tasks or that of the columns. This matrix is working memory,
 // in addition to the O(k r) numbers.

@@ -1,7 +1,7 @@
 // RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
 //
 //   on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
-//   after the first `start` examples, each mistake also recomputes C from the w before the step (full_relations.hpp)
+//   after the first `start` examples, each mistake also recomputes C, for later steps, from the w before its own step (full_relations.hpp)
 //   spectral:   v_i ← v_i + y x,   f_i(x) = Σ_j C_ij v_j·x
 //
 // x is the row of the example, y its label, w_j the weights of task j, and C the matrix that relates the tasks.
@@ -125,7 +125,7 @@ class RelationPerceptron final : public PrimalLearner {
   const RelationSettings settings_;
   const std::uint64_t start_;
   std::unique_ptr<Relations> relations_;
-  Vec<double> column_, products_;  // C_·i, and w_j·x
+  Vec<double> column_, products_;  // C_·i, or e_i if the relations are spectral; and w_j·x
 };
 
 const Registered registered("relation_perceptron", {"relations", "rate", "start", "power", "as_printed", "tasks", "rank"},

@@ -1,6 +1,6 @@
 // Interface of the matrix C of a RelationPerceptron, which relates its tasks and is computed from their weights.
 //
-// Rows of C are in the order of the rows of weights. Only reserve() allocates.
+// Rows of C are in the order of the rows of weights. Learning allocates only in reserve().
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,7 @@ class Relations {
   virtual void add() = 0;                   // adds a task that is unrelated to all others
   virtual void drop(std::size_t r) = 0;     // removes a task; the last task takes its index
   virtual double entry(std::size_t i, std::size_t j) const = 0;
-  // Computes C from the weights before the step of this mistake.
+  // Computes C for later steps, from the weights before the step of this mistake.
   virtual void recompute(const RowTable& rows) = 0;
   // Called after a step that adds y c_j x to the weights of each task j in one output. g_j is w_j·x before the step, `square` is ‖x‖².
   virtual void after_step(const double* c, const double* g, double y, double square) = 0;
@@ -97,7 +97,7 @@ class Relations {
   }
 
   const RelationSettings settings_;
-  std::size_t n_ = 0;  // tasks with at least one mistake
+  std::size_t n_ = 0;  // the number of tasks with a row of weights, which a task gets at its first mistake
 };
 
 }  // namespace budgetron

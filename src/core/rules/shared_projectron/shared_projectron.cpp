@@ -1,10 +1,11 @@
 // SharedProjectron, the Budget Projectron whose projection ignores tasks.
 //
-// K' is the kernel of the rows, without the similarities A⁻¹ of the tasks. S is the set of stored examples, H their Gram matrix in K', and k' its
-// row for the new example t. (β_l)_j is the weight of example j for task l.
+// K' is the kernel of the rows, without the similarities A⁻¹ of the tasks. S is the set of stored examples, H their Gram matrix in K', and k' the
+// values of K' between the new example t and S. (β_l)_j is the weight of example j for task l, i_t the task of t, δ the distance of t from the span
+// of S in K', and η the parameter `eta`. A mistake with √K'_tt ≤ η is not learned.
 //
 //   f_l(x) = Σ_j (β_l)_j K'(x_j, x)
-//   on a mistake:  α = H⁻¹k',  δ² = K'_tt − k'ᵀα
+//   on any other mistake:  α = H⁻¹k',  δ² = K'_tt − k'ᵀα
 //     δ ≤ η:   (β_l)_j += α_j y_t (A⁻¹)_{l,i_t}  for all l
 //     else:    S ← S ∪ {t},  (β_l)_t = y_t (A⁻¹)_{l,i_t}.  If now |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
 //              r = argmin of ‖((β_1)_j … (β_k)_j)‖ / √P_jj over the stored j (not t),  γ_j = −P_jr / P_rr,

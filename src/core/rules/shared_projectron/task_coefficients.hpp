@@ -1,8 +1,9 @@
 // The weights of all tasks over the stored examples: (β_l)_j for task l and slot j.
 //
-// The table stores C, where β = A⁻¹C and A is the interaction matrix of the tasks. So an update changes only the row of one task, whatever the
-// number of tasks. In a clique, A⁻¹ = (d − o) I + o J inside a cluster, where J is all ones. β_i is then computed from row i and the common row
-// s of the cluster, which is the sum of the rows of its tasks.
+// The table stores C, where β = A⁻¹C and A is the interaction matrix of the tasks. So an update changes only the row of one task, whatever the number
+// of tasks. In a clique, A⁻¹ = (d − o) I + o J inside a cluster, where d is its diagonal, o its other entries and J all ones. β_i is then computed
+// from row i and the common row s of the cluster, which is the sum of the rows of its tasks (until the limit of rows evicts one). An update then
+// changes s too.
 //
 // An eviction changes every row. With more rows than slots, that would cost more than the rest of an update. In a clique, evictions are then
 // logged and applied to all rows together (TaskRows). On other graphs, every margin reads every row, so a log would save nothing.

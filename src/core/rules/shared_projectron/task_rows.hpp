@@ -1,4 +1,4 @@
-// The rows of coefficients C of a SharedProjectron, and the evictions that most of them do not include yet (EvictionLog).
+// The rows of the matrix C of a SharedProjectron (task_coefficients.hpp), and the evictions that most rows do not include yet (EvictionLog).
 //
 // evict() logs an eviction; when the log is full, it is applied to all rows together. A row that is updated in between is brought up to date
 // first. It is then `current`: it includes the logged evictions, and further evictions change it at once.

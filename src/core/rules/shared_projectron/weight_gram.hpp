@@ -3,7 +3,7 @@
 // tasks × B per eviction.
 //
 //   β_lj += γ_j β_lr for j ≠ r, β_lr ← γ_r β_lr:   u = G_·r,  G_r· = G_·r = 0,  G += γ mᵀ + m γᵀ,  m = u (0 at r) + ½ G_rr γ
-//   β_l += step · v:                               G += v mᵀ + m vᵀ,  m = Σ_l step_l β_l + ½ Σ_l step_l² v
+//   β_l += step_l v for every l:                   G += v mᵀ + m vᵀ,  m = Σ_l step_l β_l + ½ Σ_l step_l² v
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class WeightGram {
     c_ = 0.0;
   }
 
-  // Updates G after example r is evicted, and its weights are distributed to the others in proportion to γ.
+  // Updates G for the eviction of example r: its weights become 0, and γ_j times their former values is added to those of every example j.
   void evict(std::size_t r, const double* gamma, std::size_t n) {
     double* row = g_.data() + aligned_row(r);
     for (std::size_t j = 0; j <= r; ++j) m_[j] = take(row[j]);
@@ -61,7 +61,7 @@ class WeightGram {
     symmetric_add(gamma, n);
   }
 
-  // Updates G after weights change by multiples of v. The caller has written m to vector().
+  // Updates G for a change of the weights by multiples of v. The caller has written m, of the weights before the change, to vector().
   void add_step(const double* v, std::size_t n) { symmetric_add(v, n); }
   // The same for v_slot = 1 and 0 elsewhere.
   void add_step(std::size_t slot, std::size_t n) {

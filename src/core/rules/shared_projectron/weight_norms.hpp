@@ -1,6 +1,6 @@
-// For each slot j, the squared norm Σ_l β_lj² of its weights over the tasks l, where β = A⁻¹C (task_coefficients.hpp). The norms are updated with
-// C, because computing them from C would take tasks × slots operations per eviction. In a clique of n tasks, A⁻¹ = (d − o) I + o J, where J is
-// all ones, and s is the sum of the tasks' rows of C.
+// For each slot j, the squared norm Σ_l β_lj² of its weights over the tasks l, where β = A⁻¹C (task_coefficients.hpp). The norms are updated with C,
+// because computing them from C would take tasks × slots operations per eviction. In a clique of n tasks, A⁻¹ = (d − o) I + o J, where d is its
+// diagonal, o its other entries and J all ones. s is the sum of the tasks' rows of C.
 //
 //   clique:        Σ_l β_lj² = (d − o)² Σ_l C_lj² + (2(d − o) o + n o²) s_j²
 //   other graphs:  Σ_l β_lj² = C_jᵀ A⁻² C_j
@@ -201,7 +201,7 @@ class WeightNorms {
   const double* values(std::size_t at, std::size_t output) const { return table_.values(at) + output * stride_; }
   bool coupled() const { return clique_ && clique_->off != 0.0; }
 
-  // The factor of the row of a task, and that of any row, in the formula for cliques above.
+  // The factor of the row of a task, and that of any row, in the formula for cliques above. If o = 0, the common factor d² is left out.
   double own_weight() const {
     if (!coupled()) return 1.0;
     const double d = clique_->diagonal - clique_->off;
@@ -215,7 +215,7 @@ class WeightNorms {
   }
 
   // The row of a task, and its common row, change by sign · v in `count` outputs. βᵀβ is quadratic in C: it changes by v qᵀ + q vᵀ +
-  // self · v vᵀ, where q is a sum of rows of C.
+  // self · v vᵀ, where q is a weighted sum of rows of C.
   void change(std::uint32_t own, std::uint32_t common, const Signed* outputs, std::size_t count, Direction v, std::size_t n,
               Similarity::Workspace* workspace) {
     // If only the squares of one slot change, only that slot of the rows is read.

@@ -95,7 +95,7 @@ def command(
         except BudgetronError as problem:
             if comparison is None or not comparison.n:
                 raise
-            error = problem  # raised below, after the results of the rows before it are printed
+            error = problem  # raised below, after the results so far are printed
         if comparison is None:
             raise input_error(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
     results, chosen = comparison.results(), recommend(comparison, entries)
@@ -151,11 +151,11 @@ def _name(entry: LearnerSpec, graphs: str, kernel: str | None) -> str:
 
 
 def recommend(comparison: Comparison, entries: dict[str, LearnerSpec]) -> str:
-    """Return the model with the least memory among those that are not significantly worse than the best.
+    """Return the name of the model with the least memory among those that are not significantly worse than the best.
 
     Among models with about as little memory, the most accurate one is taken: to save a few bytes is no reason for a
-    higher error. If the same learner without a kernel is among them and takes about as much memory, return that one: it
-    is faster.
+    higher error. If the same learner without a kernel is not significantly worse than the best either, and takes at
+    most about as much memory, it is taken instead, because it is faster.
     """
     results = comparison.results()
     best = most_accurate(results)
@@ -231,7 +231,7 @@ def _show(options: StreamOptions, entries: dict[str, LearnerSpec], comparison: C
 
 
 def explain(comparison: Comparison, chosen: str) -> str:
-    """Return the recommendation and its reason, in one or two sentences."""
+    """Return the recommendation and its reason, in a few sentences."""
     results = comparison.results()
     best = most_accurate(results)
     # Compare with the majority class first: a learner that does not beat it has learned nothing useful.

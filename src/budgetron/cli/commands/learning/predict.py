@@ -1,4 +1,4 @@
-"""`budgetron predict`: predict the rows of a stream with a saved model, one line of output per row."""
+"""`budgetron predict`: predict the rows of a stream with a saved model. The output is CSV, or JSON lines."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _row_function(
         if with_tasks:
             columns.append(tasks.tolist() if isinstance(tasks, np.ndarray) else tasks or [None] * len(margins))
         columns.append([labels[code] for code in codes.tolist()])
-        # One column per class; six digits are enough to sort and to compare with a threshold.
+        # Six decimals are enough to sort and to compare with a threshold.
         columns += np.round(scores, 6).T.tolist()
         if point is not None:
             columns.append([*labels, "ask"][code] for code in point.decide_margins(margins).tolist())

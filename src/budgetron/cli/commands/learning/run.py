@@ -173,7 +173,8 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
                     scoring = {name: option_values[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
                     validator = Validator(model, classes=labelled.classes, who=WHO, **scoring)
                 validator.add(*rows)
-                # With --delay the model may have learned nothing yet. Then it has no directory and no size.
+                # With --delay the model may have learned nothing yet. Then a sharded model has written nothing to its
+                # directory, and no model has a size.
                 if directory is not None and not columns_saved and hasattr(model, "n_seen_"):
                     # Saved early, so that a killed run leaves a directory that can be continued.
                     model.keep_columns(labelled.stream.columns)
@@ -241,7 +242,7 @@ def _no_example_error(source: str, signal_name: str | None, n_bad: int) -> Input
 
 
 def _window(first_rows: int) -> int:
-    """Return the examples per point of a curve: 1,000 on long streams, otherwise enough for about 40 points."""
+    """Return the examples per point of a curve: 1,000 if the first block is full, otherwise 1/40 of it, at least 50."""
     from budgetron.cli.labelled_stream import BLOCK_ROWS
 
     return 1000 if first_rows >= BLOCK_ROWS else max(50, first_rows // 40)

@@ -2,9 +2,9 @@
 
 There are up to three rounds. The first tries a Budgetron without a kernel. The second tunes the bandwidth at the given
 budget. The third tunes the budget at the chosen bandwidth. A candidate replaces the default only if its error is
-significantly lower, so that tuning does not fit noise. A cheaper candidate is also chosen if its error is not
-significantly higher than the lowest. A candidate is cheaper if it has no kernel. It is also cheaper if it takes less
-memory, but only if the complete stream was read.
+significantly lower, so that tuning does not fit noise. For two kinds of candidates it is enough that the error is not
+significantly higher than the lowest: a candidate without a kernel and, if the complete stream was read, one whose
+budget saves more than a quarter of the memory. If a label is rare, AUC takes the place of the error.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Round:
     results: dict[str, Any]
     default: str
     best: str
-    better: bool  # significantly better than the default
-    smaller: str | None  # a candidate with less memory that is not significantly worse than the best
+    better: bool  # whether `best` is significantly better than the default
+    smaller: str | None  # one of `close` that saves more than a quarter of the memory
     refused: dict[str, str]  # candidates that could not run, and why
-    close: list[str]  # candidates that are not significantly worse than the best
+    close: list[str]  # candidates that are not significantly worse than `best`
     cheaper: str | None = None  # one of `close` that is preferred because it is cheaper
 
     @property
@@ -133,7 +133,7 @@ class _FirstRows:
 
 
 def _kernel_round(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
-    """Try the learner without a kernel. It takes less time and memory, so it is chosen unless it is worse."""
+    """Try the learner without a kernel. As it is cheaper, it is chosen unless its error is significantly higher."""
     tried = _round(first_rows, "kernel", {"gaussian": learner, "none": replace(learner, kernel="none")}, learner)
     return replace(tried, cheaper="none" if "none" in tried.close else None, smaller=None)
 
@@ -173,7 +173,7 @@ def _budget_round(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
 
 
 def _budget_candidates(learner: LearnerSpec) -> list[LearnerSpec]:
-    """Return the learner with smaller and larger budgets; nothing if its budget is unlimited."""
+    """Return the learner with its own, smaller and larger budgets; an empty list if its budget is unlimited."""
     from budgetron.engine.memory import budget_of
 
     budget = budget_of(WHO, budget_from(WHO, learner.budget or default_budget(learner.learner)), "--budget")

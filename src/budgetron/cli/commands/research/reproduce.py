@@ -158,7 +158,7 @@ def kernel(
 
 @command.command("relations")
 @click.option(
-    "--draws", type=click.IntRange(min=1), default=100, show_default=True, help="Draws of the three opposed tasks."
+    "--draws", type=click.IntRange(min=1), default=100, show_default=True, help="Draws of the stream `opposed`."
 )
 @click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Draws of the other streams.")
 @click.option("--streams", default=",".join(STREAMS), show_default=True, help="Streams, separated by commas.")
@@ -177,10 +177,10 @@ def kernel(
 def relations(draws: int, seeds: int, streams: str, jobs: int, out: Path, page: Path | None, as_json: bool) -> None:
     """Compare learners that learn how tasks are related, or follow a shift, on streams with a known answer.
 
-    The learners are those of Cavallanti et al. (2010), of Saha et al. (2011) and of the paper, and Budgetron. The
-    streams have three opposed tasks, groups of similar tasks, tasks on a grid, or a shift. Each run writes one JSON
-    file below --out; existing files are not computed again. The learned relations are drawn as relations.svg, errors
-    over time as shifting.svg.
+    The learners are those of Cavallanti et al. (2007, 2010), of Saha et al. (2011) and of the paper, and Budgetron. The
+    streams have three tasks of which two are opposed, groups of similar tasks, tasks on a grid, or a shift. Each run
+    writes one JSON file below --out; existing files are not computed again. The learned relations are drawn as
+    relations.svg, errors over time as shifting.svg.
     """
     names = [stream_named(name.strip()).name for name in streams.split(",") if name.strip()]
     import_extra("reproduce", "matplotlib", "plot")

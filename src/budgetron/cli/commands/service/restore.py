@@ -64,8 +64,8 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
     forget_labels_after(directory, outcome.last_good)
     click.echo(f"{directory}: restored: {outcome.examples} examples learned.")
     if lost := outcome.last_known - outcome.last_good:
-        # In a copy, the record numbers of each new owner start at another million. So the difference of two numbers is
-        # not a number of records.
+        # In a copy, the record numbers of each new owner start after another multiple of a million. So the difference
+        # of two record numbers is not a number of records.
         which = f"Records after record {outcome.last_good}" if is_copy(backup) else (
             f"The last {lost} record(s), after record {outcome.last_good},")  # fmt: skip
         where = "not in the backup" if at is None else "not restored"

@@ -149,8 +149,8 @@ def command(
     """Serve models over HTTP while they keep learning. An acknowledged label is never lost.
 
     MODEL is a model file, or a learner such as Budgetron or "Forgetron budget=100 kernel=gaussian:0.5". The paths of a
-    model begin with /v1/models/NAME/, or with /v1/ if it has no NAME. Without any MODEL, a default Budgetron is served.
-    A model that is in the data directory already keeps its state and settings.
+    model begin with /v1/models/NAME/, or with /v1/ if it has no NAME. A model that is in the data directory already is
+    served too, and keeps its state and settings. Without any model, a default Budgetron is served.
     """
     try:
         from budgetron.service.run import serve
@@ -215,7 +215,7 @@ def _streams(texts: tuple[str, ...], models: dict[str, Any]) -> tuple[tuple[str,
 def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] | None]:
     """Map the name of each model to a function that creates it, in case the data directory does not contain it yet.
 
-    The function is None for a model that is only in the data directory.
+    The function is None for a model that is only in the data directory, unless it is the default model.
     """
     functions: dict[str, Callable[[], Any] | None] = {}
     for text in texts:

@@ -1,6 +1,8 @@
 "use strict";
-// Line charts drawn by uPlot from plain descriptions. The report and the live page of the service call Charts.draw.
+// Line charts drawn by uPlot from plain descriptions. The report calls Charts.draw, and the live page of the service calls
+// Charts.update every second.
 //   {x: [...], xLabel, format: "percent" | "count" | "bytes" | "number", xFormat: the same, "count" by default,
+//    time: false (x in seconds since 1970), sync: "time" (charts with the same name share their cursor),
 //    stacked: false, small: false (no axes and no legend), height: 230, range: [low, high] of y,
 //    series: [{label, values: [...], thin: false, points: false}], mark: {label, value} for a horizontal line}
 // Lines differ by dash as well as by colour, for readers who cannot tell the colours apart. Colours are those of the

@@ -1,6 +1,7 @@
 "use strict";
-// A table that can be searched and sorted, by mouse and keyboard. It shows `step` rows first, and more on request:
-//   new DataTable(element, {columns: [{label, format, bar}], rows: [[name, number, ...]], sort: [column, -1 | 1]})
+// A table that can be searched and sorted, by mouse and keyboard. It shows `step` rows first, and more on request.
+//   new DataTable(element, {columns: [{label, format, bar, hint}], rows: [[name, number, ...]], sort: [column, -1 | 1],
+//                           unit: "tasks", step: 25})
 // Names are set as text and never as markup.
 class DataTable {
   constructor(root, { columns, rows, sort, unit = "tasks", step = 25 }) {

@@ -4,10 +4,10 @@
 // 1/32 (one byte per column), and scaled by sqrt(2 gamma). Each is a hash of its index, so more can be added later without changing the
 // first ones.
 //
-// All parts (part.hpp) share the frequencies. A part that assumes another bandwidth scales them differently. The
-// features at one scaling are called a bank. In bank 0, the first 96 of every 128 frequencies have gamma = 1/d and the other 32 have
-// gamma = 2/d. After the first useful_frequencies(), gamma is three times as large, because a function that needs so many frequencies has
-// fine detail. The other banks have one gamma each.
+// All parts (part.hpp) share the frequencies. A part that assumes another bandwidth scales them differently. The features for one choice of gamma
+// are called a bank. In bank 0, the first 96 of every 128 frequencies have gamma = 1/d and the other 32 have gamma = 2/d. After the first
+// useful_frequencies(), rounded up to a multiple of 32, gamma is three times as large, because a function that needs so many frequencies has
+// fine detail. Each of the other banks has the same gamma for all frequencies.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +73,7 @@ class FourierFeatures {
 
  private:
   static constexpr std::size_t kBlock = 32;  // consecutive frequencies with the same gamma
-  static constexpr double kColumnUnit = 4096.0;  // columns are rounded to multiples of 1/kColumnUnit
+  static constexpr double kColumnUnit = 4096.0;  // see features()
 
   float scale(double gamma_d) const { return static_cast<float>(std::sqrt(2.0 * gamma_d * gamma_factor_ / static_cast<double>(d_)) / 32.0); }
 

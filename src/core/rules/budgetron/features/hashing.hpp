@@ -1,5 +1,4 @@
-// Hashes, and random numbers that are computed from them. All are integers, so both engines agree to the last bit, and nothing random needs
-// to be saved.
+// Hashes, and random integers that are computed from them. Both engines compute the same integers, and no random numbers need to be saved.
 #pragma once
 
 #include <algorithm>

@@ -26,11 +26,11 @@ class Scaler {
   // kBend: l is logarithmic beyond this many spreads. kClip: the largest |z|. kNear: see learn(). kNormal: the median distance of a standard
   // normal variable from its median; 1/kNormal = 1.48.
   static constexpr double kBend = 3.0, kClip = 3.0, kMinRate = 0.001, kNear = 0.02, kNormal = 0.6745;
-  static constexpr std::int64_t kFirst = 3;  // rows before the first estimate; their median is usable even if one of them is corrupt
+  static constexpr std::int64_t kFirst = 3;  // rows of the first estimate; their median is usable even if one of them is corrupt
 
   Scaler(Bytes& bytes, std::size_t d) : centre(bytes, d), spread(bytes, d), mean(bytes, d), variance(bytes, d) {}
 
-  // z of every column; zeros until there are estimates.
+  // z of every column. It is 0 until there are estimates, and as long as the variance of the column is 0.
   void features(const double* x, double* z) const {
     const std::size_t d = centre.size();
     for (std::size_t j = 0; j < d; ++j) {
@@ -51,7 +51,7 @@ class Scaler {
     const double widen = std::exp(rate / 2), narrow = std::exp(-rate / 2);
     for (std::size_t j = 0; j < d; ++j) {
       const double r = x[j] - centre[j], size = std::abs(r);
-      if (spread[j] == 0) spread[j] = size;  // a constant column takes its spread from the first value that differs
+      if (spread[j] == 0) spread[j] = size;  // so far, the values hardly differed: the first one off the median sets the spread
       const double away = compressed(j, x[j]) - mean[j];
       mean[j] += averaging * away;
       variance[j] = flushed((1.0 - averaging) * (variance[j] + averaging * away * away));

@@ -5,9 +5,10 @@
 //   b += lambda g/sqrt(sum g^2)                                       the bias
 //   n_c = sum_j phi_j log(M_jc/M_c),   the weight of n: kappa += 0.3 g n/sqrt(1 + sum (g n)^2)
 //
-// g is the weight of the example times [y] - p, as in fourier_adagrad.hpp, and S is the running mean of g^2. M_jc is the mass of feature j in
-// examples of class c, and M_c the sum of all M_jc plus 100, as if 1,000 features had the prior mass. lambda is the rate of a belief, and `keep`
-// the share of G that it keeps at a step: 1 in AdaGrad, less to follow a stream that drifts. table.hpp says why there is c.
+// g is the weight of the example times [y] - p, as in fourier_adagrad.hpp, and S is the running mean of g^2. The mass of feature j in class c is the
+// sum of |phi_j| over the examples of this class. M_jc is this mass plus 0.1, and M_c is the sum of the masses of all features plus 100, as if
+// there were 1,000 features. lambda is the rate of a belief, and `keep` the share of G that it keeps at a step: 1 in AdaGrad, less to follow a
+// stream that drifts. table.hpp says why there is c.
 #pragma once
 
 #include <algorithm>
@@ -77,15 +78,15 @@ class Gradients {
   Vec<double> g_, mean_squares_;
 };
 
-// The evidence of naive Bayes, and the mass of each class. For two classes, the evidence is the log ratio of the second class to the first.
+// The evidence of naive Bayes, and M_c of each class. For two classes, the evidence is the log ratio of the second class to the first.
 class Evidence {
  public:
-  static constexpr double kPriorMass = 0.1;  // added to every M_jc, so that a class without the feature keeps some probability
+  static constexpr double kPriorMass = 0.1;  // added to every mass, so that a class without the feature keeps some probability
 
   Evidence(Bytes& bytes, std::size_t outputs) : outputs_(outputs), classes_(classes_of(outputs)), total_(bytes, classes_, 1000 * kPriorMass) {}
 
-  // The logarithm of a ratio of two products of masses, which takes less time than a sum of logarithms. A product of 16 factors cannot
-  // overflow: they are at least kPriorMass, and a mass in float32 stops growing at 2^24, because each example adds at most 1.
+  // The logarithm of a ratio of two products of masses, which takes less time than a sum of logarithms. A product of 16 masses, or of 16 ratios of
+  // masses, cannot overflow: masses are at least kPriorMass, and a mass in float32 stops growing at 2^24, because each example adds at most 1.
   class LogRatio {
    public:
     double above = 1, below = 1, logs = 0;
@@ -112,7 +113,7 @@ class Evidence {
     for (std::size_t c = 0; c < classes_; ++c) n[c] -= mean;
   }
 
-  // use(o, n) for the evidence of one feature with phi = 1, given its mass in each class.
+  // Calls use(o, n) with the evidence n of one feature with phi = 1 for each output o, given the mass of the feature in each class.
   template <class Use>
   void for_each_output(const float* mass, Use use) const {
     const auto log_share = [&](std::size_t c) { return std::log((static_cast<double>(mass[c]) + kPriorMass) / total_[c]); };

@@ -1,5 +1,5 @@
-// The beliefs of a Budgetron on binned columns. A sum of steps describes thresholds and jumps, which linear and Fourier features describe
-// badly.
+// The beliefs of a Budgetron on binned columns. A sum of step functions describes thresholds and jumps, which linear and Fourier features
+// describe badly.
 //
 // The first E rows that have a positive weight are stored. Sorted within each column, they are the edges of its bins. Column j of a row has a
 // fine bin, the number of edges below x_j, and a coarse bin, which counts only every (E/8)-th edge. Until there are E rows, only the biases
@@ -9,10 +9,10 @@
 //   f_1 = f_0 + phi sum_j u_ij                      u_ij: own weight of task i for the coarse bin of column j
 //   f_2 = f_0 + psi sum_{j,l} w_jl                  w_jl: weight of the coarse bins of two columns together
 //
-// phi = 1/sqrt(2d) for d columns, psi = 1/sqrt(number of pairs). n is the evidence of naive Bayes, over the 2d bins of the row, and
-// kappa its learned weight. The weights of f_0 follow the gradient of f_0, and the weights that f_1 and f_2 add follow the gradients of f_1 and
-// f_2, by AdaGrad (adagrad_and_bayes.hpp): c = 2 for weights that all tasks share, 4 for own weights and pairs. On a graph, b_i and u_ij are
-// sums over the tasks related to i, as in the other parts.
+// phi = 1/sqrt(2d) for d columns, psi = 1/sqrt(number of pairs). n is the evidence of naive Bayes, over the 2d bins of the row, and kappa its learned
+// weight. The weights of f_0 follow the gradient of f_0, and the weights that f_1 and f_2 add follow the gradients of f_1 and f_2, by AdaGrad
+// (adagrad_and_bayes.hpp): c = 2 for w_j and v_j, 4 for own weights, own biases and pairs. On a graph, b_i and u_ij are weighted sums over the tasks
+// related to i, as in the other parts.
 //
 // The own weights of all tasks are in one array, at the hash of task and bin, so two of them may share a number. The own biases are in the
 // first eighth of it, where fewer weights share a number, because they matter most.
@@ -73,7 +73,7 @@ class BinnedColumns final : public Part {
     for_each_pair(e, [&](const float* w, std::size_t, std::size_t) { add(w, psi_, last); });
   }
 
-  // As for the table: how far a step of the current size would move f, in place of a variance.
+  // About how far a step with g = 1 would move f, in place of a variance (as in fourier_adagrad.hpp).
   void variances(const Seen& e, double* v) override {
     v[0] = kRate;
     for_each_own_bias(e, [&](const float* w, double r, std::size_t) { v[0] += kRate * r * r * step_size(w); });
@@ -162,7 +162,7 @@ class BinnedColumns final : public Part {
   std::size_t slot_width() const { return classes_ + 2 * shape_.outputs; }
   std::size_t coarse(const Seen& e, std::size_t column) const { return e.bins[column] / (shape_.edges / kCoarseEdges); }
 
-  // margins() and learn() find weights by the same const functions; learn() changes them through this one.
+  // margins() and learn() find weights by the same const functions; learn() changes them through writable().
   static float* writable(Vec<float>& array, const float* found) { return array.data() + (found - array.data()); }
 
   template <class Use>
@@ -194,7 +194,7 @@ class BinnedColumns final : public Part {
 
   // ---- where the weights are
 
-  // use(slot, column) for the fine and the coarse bin of every column. A slot holds the mass of each class, the weights, and their G.
+  // Calls use(slot, column) for the fine and the coarse bin of every column. A slot holds the mass of each class, the weights, and their G.
   template <class Use>
   void for_each_slot(const Seen& e, Use use) const {
     for (std::size_t j = 0; j < shape_.columns; ++j) {
@@ -203,13 +203,13 @@ class BinnedColumns final : public Part {
       use(first + (shape_.edges + 1 + coarse(e, j)) * slot_width(), j);
     }
   }
-  // use(weights, coefficient, source) for the bias of every related task.
+  // Calls use(weights, coefficient, source) for the bias of every related task.
   template <class Use>
   void for_each_own_bias(const Seen& e, Use use) const {
     for (std::size_t k = 0; has_own() && k < e.n_related; ++k)
       use(own_.data() + bias_cell(e.related[k].id) * 2 * shape_.outputs, e.related[k].coefficient, e.related[k].own ? kOwn : kRelated);
   }
-  // use(weights, coefficient, source, column) for the own weights of every related task.
+  // Calls use(weights, coefficient, source, column) for the own weights of every related task.
   template <class Use>
   void for_each_own(const Seen& e, Use use) const {
     for (std::size_t k = 0; has_own() && k < e.n_related; ++k)
@@ -221,7 +221,7 @@ class BinnedColumns final : public Part {
   std::size_t own_cell(std::int64_t id, std::size_t bin) const {
     return biases_ + static_cast<std::size_t>(mix64(mix64(static_cast<std::uint64_t>(bin)) ^ mix64(~id)) % (shape_.cells - biases_));
   }
-  // use(weights, column, other column) for every pair of columns.
+  // Calls use(weights, column, other column) for every pair of columns.
   template <class Use>
   void for_each_pair(const Seen& e, Use use) const {
     const float* bins = pairs_.data();  // of one pair of columns
@@ -273,7 +273,7 @@ class BinnedColumns final : public Part {
   double phi_, psi_;
   Gradients gradients_;
   Evidence evidence_;
-  Vec<double> edges_, bias_, bias_squares_, bayes_;  // the edges (columns × edges); the bias and its sum of g^2; kappa and its sum of squares
+  Vec<double> edges_, bias_, bias_squares_, bayes_;  // the edges (columns × edges); the bias and its sum of g^2; kappa and its `squares`
   Vec<float> slots_, own_, pairs_;
 };
 

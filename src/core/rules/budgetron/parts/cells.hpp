@@ -1,8 +1,8 @@
 // A table of cells that are found by a hash. A full table keeps the hashes that occur often.
 //
 // A hash selects a bucket of eight cells. Within the bucket, a cell is found by its tag, 12 more bits of the hash, so two hashes are confused
-// only if bucket and tag agree. A cell also has a count, from 0 to 15. Each occurrence of its hash adds 1. A new hash that finds no cell
-// subtracts 1 from the lowest count of its bucket, or takes that cell if the count is 0.
+// only if bucket and tag agree. A cell also has a count, from 0 to 15. Each occurrence of its hash adds 1. An occurrence of a hash without a
+// cell subtracts 1 from the lowest count of its bucket. If that count is 0, the hash takes the cell instead.
 //
 // A lookup compares all tags of a bucket without branches, because the processor could not predict them: most words of a text are rare.
 #pragma once
@@ -25,7 +25,7 @@ class Cells {
   static constexpr std::size_t kWays = 8;               // cells per bucket
   static constexpr std::uint64_t kTags = 4096, kMaxCount = 15;
 
-  // `stride` is how many numbers a cell has. They begin with 0. `cells` is rounded down to whole buckets.
+  // `stride` is how many numbers a cell has; at first they are 0. `cells` is rounded down to whole buckets, but to at least one.
   Cells(Bytes& bytes, std::size_t cells, std::size_t stride)
       : buckets_(std::max<std::size_t>(cells / kWays, 1)), stride_(stride), numbers_(bytes, buckets_ * kWays * stride), labels_(bytes, buckets_ * kWays / kLanes) {}
 
@@ -37,7 +37,7 @@ class Cells {
   Cell find(std::uint64_t h) const {
     const std::size_t bucket = bucket_of(h);
     const std::uint64_t wanted = tag_of(h) * (kMaxCount + 1) * kEachLane;
-    // A bucket has at most one cell with the tag. Its lane is marked by one bit, which is even for the first word and odd for the second.
+    // A bucket has at most one cell with the tag. One bit marks its lane, at an even position for the first word and an odd one for the second.
     const std::uint64_t found = equal_lanes(labels_[2 * bucket], wanted) >> 1 | equal_lanes(labels_[2 * bucket + 1], wanted);
     if (found == 0) return kNone;
     const auto bit = static_cast<std::size_t>(floor_log2(found));
@@ -47,9 +47,9 @@ class Cells {
   // The same, given the cell that the hash had before others may have taken it.
   Cell find(std::uint64_t h, Cell before) const { return before != kNone && label(before) / (kMaxCount + 1) == tag_of(h) ? before : find(h); }
 
-  // Counts an occurrence of a hash. Returns its cell, which may be new, or kNone if it gets none. `before` is its cell before this row was
-  // counted, or kNone. Sets `evicted` if another hash loses its cell; as long as it is not set, a `before` other than kNone is still the
-  // cell, and hash(), which computes the hash, is not called.
+  // Counts an occurrence of a hash. Returns its cell, which may be new, or kNone if it gets none. `before` is the cell of the hash before this row
+  // was counted, or kNone. Sets `evicted` if another hash loses its cell. As long as `evicted` is not set, a `before` other than kNone is still the
+  // cell; then hash(), which computes the hash, is not called.
   template <class Hash>
   Cell count_occurrence(Hash hash, Cell before, bool& evicted) {
     if (before != kNone && !evicted) {
@@ -103,8 +103,8 @@ class Cells {
   static constexpr std::size_t kLaneBits = 16, kLanes = 4;
   static constexpr std::uint64_t kLaneMask = 0xFFFF, kEachLane = 0x0001000100010001, kTagBits = 0xFFF0FFF0FFF0FFF0, kTopBits = 0x8000800080008000;
 
-  // Sets the highest bit of each lane that has the tag of `wanted`, which has it in all lanes with count 0. After the xor, such a lane is 0 and
-  // all others are at least 16, so that the subtraction changes the highest bit of such lanes only: a borrow from the lane below is at most 1.
+  // Returns the highest bit of each lane that has the tag of `wanted`, which has this tag and the count 0 in all lanes. After the xor, such a lane is
+  // 0 and all others are at least 16. So subtracting 1, and a borrow of at most 1 from the lane below, sets the highest bit of such lanes only.
   static std::uint64_t equal_lanes(std::uint64_t labels, std::uint64_t wanted) {
     const std::uint64_t difference = (labels & kTagBits) ^ wanted;
     return (difference - kEachLane) & ~difference & kTopBits;

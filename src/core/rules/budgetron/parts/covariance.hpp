@@ -5,10 +5,10 @@
 //
 // P -= c t t' is postponed to the next pass over P, so that P is read once per example.
 //
-// There are two classes with the same members. `Covariance` stores the lower triangle of P in float64. `SingleCovariance` is for Fourier
-// features, whose covariance takes most of the bytes and of the time of a model: it stores P and computes in float32. Rounding is harmless there,
-// because examples with a small V are skipped (kNegligibleStep) long before the entries of c t t' would be lost in rounding. Its rows are padded
-// to whole registers (simd.hpp).
+// There are two classes, whose members differ only in the arguments of multiply(). `Covariance` stores the lower triangle of P in float64.
+// `SingleCovariance` is for Fourier features, whose covariance takes most of the bytes and of the time of a model: it stores P and computes in
+// float32. Rounding is harmless there, because examples with a small step are skipped (kNegligibleStep in filter.hpp) long before the entries of
+// c t t' would be lost in rounding. Its rows are padded to whole registers (simd.hpp).
 #pragma once
 
 #include <algorithm>

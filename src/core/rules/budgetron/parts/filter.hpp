@@ -9,8 +9,8 @@
 // are many columns. A filter with frequencies also sees random Fourier features; own weights use only the linear features.
 //
 // A filter with a rate learns by AdaGrad, with the same steps. Every weight has one S, with the update S <- S/sqrt(1 + (g S phi/rate)^2). So S
-// is rate/sqrt(G) for the sum G of squared gradients. After n examples it has fallen like 1/sqrt(n), not like 1/n, so the filter follows a
-// stream that drifts.
+// is rate/sqrt(G), where G is the sum of squared gradients, plus (rate/prior)^2. After n examples S has fallen like 1/sqrt(n), not like 1/n, so the
+// filter follows a stream that drifts.
 //
 // A filter with a lapse rate assumes that this share of the labels is random. The weight of an example is multiplied by the probability
 // that its label is not random, and the rule mixes the probability lapse/2 + (1 - lapse) p. Two classes only.
@@ -72,7 +72,7 @@ struct DiagonalWeights {
 
 // The shared weights of a filter, with a full covariance matrix P or with one variance per weight.
 class SharedWeights {
-  // Calls `use` with the full covariance, which is of one of two classes with the same members.
+  // Calls `use` with the full covariance, which is of one of two classes (covariance.hpp).
   template <class Use>
   auto with_covariance(Use use) {
     return kind_ == Kind::single ? use(single_) : use(full_);
@@ -144,7 +144,7 @@ class SharedWeights {
  private:
   DiagonalWeights as_diagonal() { return {theta_.data(), variances_.data(), n_, outputs_}; }
 
-  // Adds 1 % of `least` to every variance below `least`. Adding to the diagonal keeps P positive definite.
+  // Adds 1 % of `least` to every variance below `least`, once per step. Adding to the diagonal keeps P positive definite.
   template <class Matrix>
   void raise(Matrix& p, double least) {
     p.settle();
@@ -185,18 +185,18 @@ inline void SharedWeights::load(const State& state, const std::string& name) {
 
 struct FilterBelief {
   double prior;  // prior variance of a shared weight
-  double own;    // prior variance of an own weight, as a multiple of `prior`
-  double floor;  // variances never fall below this share of their prior
+  double own;    // prior variance of an own weight, as a multiple of `prior`; without shared weights it counts as 1
+  double floor;  // lower limit of variances, as a share of their prior; those of a full covariance may be lower, see SharedWeights::raise()
   double rate = 0;  // step size of AdaGrad; 0 for a Bayesian filter
-  double lapse = 0;  // the share of labels that it assumes to be random; two classes only
+  double lapse = 0;  // the share of labels that the belief assumes to be random; two classes only
 };
 
 class Filter final : public Part {
  public:
   static constexpr double kConfident = 0.01;  // a filter with Fourier features skips an example if omega (1 - p) of its true class is less
   static constexpr double kFourierPrior = 0.25;  // prior variance of a weight of a Fourier feature
-  // Limits of useful_frequencies(). In the first kEarly examples, a filter grows if all filters together have this weight. Later it grows if
-  // its Fourier weights have, on average, less than this share of their prior variance left.
+  // Limits of useful_frequencies(). In the first kEarly examples, a filter grows if all filters with Fourier features together have at least
+  // kMajorityWeight of the weight. Later it grows if the mean variance of its Fourier weights is below kUndetermined times their prior variance.
   static constexpr double kMajorityWeight = 0.5, kUndetermined = 0.6;
   static constexpr std::int64_t kEarly = 512;
 
@@ -269,9 +269,9 @@ class Filter final : public Part {
 
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return shape_.shared ? shape_.frequencies : 0; }
-  // Only the heaviest filter grows (for the others, `weight` is 0), because the time of an update grows with the square of the frequencies. It
-  // can grow early, while it has learned little: weights that are added later cannot take over what the others have already learned. After
-  // that, it grows once the stream has determined its weights: while most of their prior variance remains, more weights would not help.
+  // Only the heaviest filter with Fourier features grows (for the others, `weight` is 0), because the time of an update grows with the square of the
+  // frequencies. It can grow early, while it has learned little: weights that are added later cannot take over what the others have already learned.
+  // After that, it grows once the stream has determined its weights: while most of their prior variance remains, more weights would not help.
   std::size_t useful_frequencies(double weight, std::int64_t seen) override {
     const bool grows = weight > 0 && (seen < kEarly ? weight >= kMajorityWeight : shared_.mean_variance(shape_.columns) < kUndetermined * kFourierPrior);
     return grows ? shape_.frequency_limit : frequencies_;

@@ -89,8 +89,8 @@ class FourierAdaGrad final : public Part {
 
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return max_frequencies_; }
-  // With more frequencies, this part needs more examples before it predicts better than the filters. So it may grow to the limit as soon as
-  // its weight is not negligible; waiting for a large weight would be too late.
+  // With more frequencies, this part needs more examples before it predicts better than the filters. So the heaviest part of this kind may grow to
+  // the limit as soon as the weight of its kind is not negligible; waiting for a large weight would be too late. For the others, `weight` is 0.
   std::size_t useful_frequencies(double weight, std::int64_t) override {
     return weight >= kNegligible ? limit_ : std::min(limit_, budgetron::useful_frequencies(columns_ - 1));
   }
@@ -144,7 +144,7 @@ class FourierAdaGrad final : public Part {
   std::vector<Named> arrays() {
     return {{name_ + "_weights", &w_}, {name_ + "_squares", &squares_}, {name_ + "_own_weights", &own_w_}, {name_ + "_own_squares", &own_squares_}};
   }
-  // Calls use(coefficient, first cell of the run, whether it is the task itself) for the task and each related one.
+  // Calls use(coefficient, first cell of the run, whether it is that of the task itself) for each related task, usually including the task itself.
   template <class Use>
   void for_each_run(const Seen& e, Use use) const {
     for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) use(sqrt_own_ * e.related[j].coefficient, run_of(e.related[j].id), e.related[j].own);
@@ -187,7 +187,7 @@ class FourierAdaGrad final : public Part {
 
   std::string name_;
   double rate_, sqrt_own_;  // lambda and sqrt(rho); without shared weights, rho is 1
-  // Frequencies: in use, in the plan (which sets the length of a run), allowed now, and allowed if there are spare bytes.
+  // The last four are numbers of frequencies: in use, in the plan (it sets the length of a run), allowed now, and allowed if there are spare bytes.
   std::size_t outputs_, columns_, frequencies_ = 0, planned_, max_frequencies_, limit_;
   bool shared_;
   std::size_t own_cells_;

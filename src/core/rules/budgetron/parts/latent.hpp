@@ -1,16 +1,17 @@
 // One belief that learns how tasks are related: every task is a point u_i in a space of r dimensions.
 //
 //   f = sum_{q=0..r} u_iq a_q + w_i·phi,   a_q = theta_q·phi,   u_i0 = 1
-//   V = sum_q u_iq^2 phi' Sigma_q phi + b' C_i b + sum S_i phi^2,   b = sum_c g_c a_c / g_y   (two classes: a, or -a)
+//   V = sum_q u_iq^2 phi' Sigma_q phi + b' C_i b + sum S_i phi^2,   b_q = sum_c g_c a_qc / g_y,  q = 1..r
 //   theta_q += alpha u_iq Sigma_q phi,   u_i += |alpha_y| C_i b,   w_i += alpha S_i phi;   covariances shrink as in Filter
 //
-// phi are the features and i is the task of the example. All tasks use theta_0 equally; the other theta_q are weighted by the coordinates of
-// the task's point. w_i are the own weights of the task. g, alpha and the curvature h are those of steps.hpp. Sigma_q is the covariance of
-// theta_q, C_i that of u_i, and S_i that of w_i. Sigma_0 is stored as in a filter; the other Sigma_q and S_i are diagonal; C_i is r × r.
+// phi are the features, i is the task and y the label of the example. a_qc is a_q for class c; for two classes, b_q is a_q or -a_q. All tasks use
+// theta_0 equally; the other theta_q are weighted by the coordinates of the task's point. w_i are the own weights of the task. g, alpha and the
+// curvature h are those of steps.hpp. Sigma_q is the covariance of theta_q, C_i that of u_i, and S_i that of w_i. Sigma_0 is stored as in a filter;
+// the other Sigma_q and S_i are diagonal; C_i is r × r.
 //
 // Because u and theta change together, f changes by alpha V and by a further alpha^2 epsilon, where
 // epsilon = sum_q u_iq (phi' Sigma_q phi)(C_i b)_q. The step is shortened until alpha^2 epsilon is at most half of alpha V, so that the
-// product of u and theta cannot diverge. Points and theta_q start at random values: if all were equal, all dimensions would learn
+// product of u and theta cannot diverge. Points and theta_1 ... theta_r start at random values: if they were equal, all dimensions would learn
 // the same.
 #pragma once
 
@@ -96,7 +97,7 @@ class Latent final : public Part {
     return true;
   }
 
-  // sum_q u_iq theta_q is learned mostly from tasks with similar points, so it counts as coming from related tasks.
+  // The sum of u_iq theta_q for q >= 1 is learned mostly from tasks with similar points, so it counts as coming from related tasks.
   void terms(const Seen& e, Terms& to) const override {
     const Row r = view(e.mine);
     for (std::size_t o = 0; o < outputs_; ++o) {

@@ -25,7 +25,7 @@ class Pairs {
   // The largest number of pairs of a row.
   static std::size_t most(std::size_t longest) { return longest ? longest * (longest - 1) / 2 : 0; }
 
-  // Calls use(i, j) with the numbers of both entries of each pair. The last entry is the constant, which takes no part.
+  // Calls use(i, j) with the indices of the two entries of each pair. The last entry is the constant, which is in no pair.
   template <class Use>
   void for_each(const Cells& cells, const Vec<TableEntry>& entries, Use use) const {
     const std::size_t n = entries.size() - 1;

@@ -15,7 +15,7 @@
 
 namespace budgetron {
 
-// A task whose own weights the example's task uses. Its weights, in `row`, enter f with the factor `coefficient`.
+// A task or cluster whose weights the example's task uses. These weights, in `row`, enter f with the factor `coefficient`.
 struct Related {
   double coefficient;
   std::int64_t id;
@@ -23,9 +23,9 @@ struct Related {
   bool own;  // whether this is the example's task itself; comparing ids is not enough, since a cluster may have the id of a task
 };
 
-// A non-zero feature of a sparse row: its hash, its |x| (`size`), and its two scaled values (see table.hpp). `cell` is the cell of its shared
-// weights in the table, and `own` that of its own weights for the first related task. Most tasks have only one related task; the cells for
-// others are looked up when needed.
+// A non-zero feature of a sparse row, or the constant: its hash, its |x| (`size`), and its two scaled values phi (see table.hpp). `cell` is the cell
+// of its shared weights in the table, and `own` that of its own weights for the first related task. Most tasks are related only to themselves; the
+// cells for further related tasks are looked up when needed.
 struct TableEntry {
   std::uint64_t hash;
   std::uint32_t cell, own;
@@ -55,7 +55,7 @@ struct Seen {
   Vec<TableEntry>* entries = nullptr;
   Vec<PairEntry>* pairs = nullptr;
   double* evidence = nullptr;  // of naive Bayes, one number per output
-  std::uint8_t* bins = nullptr;  // the fine bin of every column (bins.hpp), written by margins() of that part
+  std::uint8_t* bins = nullptr;  // the fine bin of every column, written by BinnedColumns::margins()
   double* bin_evidence = nullptr;  // the evidence of these bins
 };
 
@@ -94,7 +94,7 @@ void multiply_add(double factor, const Weight* weights, const double* phi, std::
 
 constexpr double kNegligible = 0.01;  // a part whose beliefs together have less weight is idle
 
-enum class Kind { linear, filter, adagrad };  // only filter and adagrad can have Fourier features; all other parts are `linear`
+enum class Kind { linear, filter, adagrad };  // only filter and adagrad can have Fourier features; `linear` stands for all other parts
 
 class Part {
  public:
@@ -102,16 +102,18 @@ class Part {
 
   virtual std::size_t count() const { return 1; }      // number of beliefs
   virtual std::size_t row_width() const { return 0; }  // how many numbers it stores per task
-  // Writes what this part knows of a task without a row to its numbers in a new row: the prior, or what end_row() has kept.
+  // Fills this part's numbers in a new row of a task: with the prior, or with what end_row() has kept.
   virtual void begin_row(double* /*row*/, std::int64_t /*task_id*/) const {}
-  // Copies this part's numbers of a row that is not stored, or is about to be evicted, to a short row, if the part has any.
+  // If the part has short rows (short_rows.hpp), copies its numbers of a row that is not stored, or is about to be evicted, to a short row.
   virtual void end_row(const double* /*row*/, std::int64_t /*task_id*/) noexcept {}
-  // Clears the own weights of a task in hashed arrays. Tasks that share some of these numbers lose them too.
+  // Clears the own weights of a task in short rows and hashed arrays. Tasks that share numbers of a hashed array with it lose them too. HashedTable
+  // clears nothing, because its cells do not tell which of them belong to a task.
   virtual void forget(std::int64_t /*task_id*/) noexcept {}
 
   virtual void margins(const Seen& e, double* f) const = 0;  // beliefs × outputs
   virtual void variances(const Seen& e, double* v) = 0;      // one per belief
-  // `f` is the result of margins() for the same example, `omega` its weight. Returns whether anything has changed. Must not allocate.
+  // `f` has the margins of the same example, `omega` is its weight. Returns whether weights have changed; statistics, such as counts, may change
+  // even if they have not. Must not allocate.
   virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
   // Adds the terms of f to `to`, which contains zeros. Call it after margins() of the same example.
   virtual void terms(const Seen& e, Terms& to) const = 0;
@@ -119,17 +121,18 @@ class Part {
   virtual bool stays() const { return false; }  // whether it is never dropped
   virtual double lapse() const { return 0; }  // the share of labels that its beliefs assume to be random
   virtual std::size_t frequencies() const { return 0; }      // random frequencies that it uses
-  virtual std::size_t max_frequencies() const { return 0; }  // how many it may use within its planned bytes
-  // How many it should use, if there are bytes for them. `weight` is the weight of all parts of its kind if it is the heaviest of them,
-  // and 0 otherwise. `seen` is the number of examples so far.
+  // How many it may use: at first the planned number. Spare bytes can raise it, and stop_growing() lowers it.
+  virtual std::size_t max_frequencies() const { return 0; }
+  // How many it should use, if there are bytes for them. `weight` is the share of the weight of all parts of its kind if it is the heaviest of
+  // them, and 0 otherwise (see Budgetron::grow_kind()). `seen` is the number of examples so far.
   virtual std::size_t useful_frequencies(double /*weight*/, std::int64_t /*seen*/) { return 0; }
   virtual bool sees_entries() const { return false; }  // whether its features are the entries of a sparse row, and not columns
-  virtual bool is_linear() const { return max_frequencies() == 0; }  // whether f is linear in the columns
+  virtual bool is_linear() const { return max_frequencies() == 0; }  // whether it counts as linear in Budgetron::use_bytes()
   virtual std::size_t bank() const { return 0; }  // the bank of Fourier features that it uses
   virtual Kind kind() const { return Kind::linear; }
   virtual void stop_growing() {}  // lowers max_frequencies() to frequencies()
   virtual void set_frequencies(std::size_t) {}  // must not be fewer than before; if it throws, nothing has changed
-  virtual std::size_t bytes(std::size_t frequencies) const = 0;  // of its arrays with this many frequencies, without the rows of tasks
+  virtual std::size_t bytes(std::size_t frequencies) const = 0;  // bytes of its arrays with this many frequencies, without the rows of tasks
 
   virtual void save(State& state) = 0;
   virtual void load(const State& state) = 0;

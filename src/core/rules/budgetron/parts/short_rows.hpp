@@ -1,8 +1,8 @@
 // Own weights of tasks that have no row: float32 copies of the numbers that one part stores in the row of a task.
 //
-// A task has one slot, at the hash of its id. The slot belongs to the task that uses it most: it counts the examples of its owner, up to kMaxCount.
-// Each example of another task that wants the slot lowers the count by 1, and at 0 the slot changes its owner. Such a task has the prior
-// until then, which costs less accuracy than the weights of a task that may have nothing in common with it.
+// A task can have one slot (a short row), at the hash of its id. The slot belongs to the task that uses it most: it counts the examples of its owner,
+// up to kMaxCount. An example of another task with the same hash lowers the count by 1, or takes the slot if the count is 0. Until then, the other
+// task has the prior, which costs less accuracy than the weights of a task that may have nothing in common with it.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +26,13 @@ class ShortRows {
   // `width` is how many numbers a slot has.
   ShortRows(Bytes& bytes, std::size_t slots, std::size_t width) : width_(width), values_(bytes, slots * width), owners_(bytes, slots, kFree), counts_(bytes, slots) {}
 
-  // Writes the numbers of a task to `to`, and returns whether it has a slot.
+  // Returns whether the task has a slot. If so, writes its numbers to `to`.
   bool read(std::int64_t task_id, double* to) const {
     if (owners_.empty() || owners_[slot_of(task_id)] != task_id) return false;
     std::copy_n(values_.data() + slot_of(task_id) * width_, width_, to);
     return true;
   }
-  // Keeps the numbers of a task, if its slot is free or belongs to it.
+  // Keeps the numbers of a task if its slot belongs to it or has the count 0. Otherwise lowers the count.
   void write(std::int64_t task_id, const double* from) noexcept {
     if (owners_.empty()) return;
     const std::size_t slot = slot_of(task_id);

@@ -1,12 +1,12 @@
 // Probabilities of the classes, and the size of a step that cannot overshoot.
 //
-// An update moves the margin f by V alpha, where V is the variance of f. It moves f along the gradient to the maximum of the posterior:
+// An update of a belief moves its margin f by V alpha, where V is the variance of f. It moves f along the gradient to the maximum of the posterior:
 //
 //   alpha = w tau ([y] - p(f)),   tau in (0, 1] solves   tau (1 - p_y(f)) = 1 - p_y(f + V alpha)
 //
 // w is the weight of the example, p(f) the probabilities of the classes, and [y] is 1 for the true class y and 0 for the others. For two
-// classes this is the exact maximum. The right side decreases in tau, so the root is unique. Newton's method finds it, with bisection where
-// Newton's method leaves the bracket. For a large weight w, the f after the step grows only with log w.
+// classes this is the exact maximum. The right side decreases in tau, so the root is unique. Newton's method finds it, with bisection where Newton's
+// method leaves the bracket or is slow. For a large weight w, the f after the step grows only with log w.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ inline void log_probabilities(const double* f, std::size_t outputs, double* out)
 // log p of one of two classes if a share `lapse` of the labels is random. `log_probability` is log p without random labels.
 inline double with_lapse(double log_probability, double lapse) { return std::log(lapse / 2 + (1.0 - lapse) * std::exp(log_probability)); }
 
-// The probability that a label is not random. p is its probability without random labels; a share `lapse` of the labels is random.
+// The probability that a label is not random. p is the probability of this label without random labels; a share `lapse` of the labels is random.
 inline double not_random(double p, double lapse) { return (1.0 - lapse) * p / (lapse / 2 + (1.0 - lapse) * p); }
 
 // Computes the gradient of one belief, then its step. The object is the working memory for both.

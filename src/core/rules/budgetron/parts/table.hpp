@@ -1,31 +1,33 @@
-// The beliefs of a Budgetron on sparse rows, one per rate lambda. A hashed table of cells holds the shared and own weights of all features.
+// The beliefs of a Budgetron on sparse rows: one per rate lambda, and one on pairs of features if rows may have pairs. A hashed table of cells holds
+// the shared and own weights of all features.
 //
-// A feature has one cell for its shared weights, and one for its own weights per task. The table keeps the frequent features (cells.hpp). A
-// task has own weights of a feature only while the count of the shared cell is at least 3.
+// A feature has one cell for its shared weights, and one per task for the own weights of the task. The table keeps the frequent features
+// (cells.hpp). If there are shared weights, a task has own weights of a feature only while the count of the shared cell is at least 3.
 //
 // j runs over the non-zero features of a row of task i. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j, with x_j
 // included, so that |x_j|/a_j is at most 8 however large x_j is. A feature without a cell has a_j = |x_j|.
 //
 //   v_j = x_j/a_j  or  sign(x_j), by belief;   phi = v/|v|
 //   n   = sum_j phi_j log(M_jc/M_c)           the evidence of naive Bayes for class c, with phi of the signs
-//   f   = b + sum_j (w_j + w_ji) phi_j + k n,   w_ji the own weight of feature j for task i; without a cell, all of this is 0
-//                                             the constant is one more feature, of own weights only: phi = 1/sqrt(1 + non-zeros)
-//   every weight with its feature phi: G = keep G + (g phi)^2, w += lambda g phi/sqrt(G + c S phi^2) (AdaGrad);   M_jc += |phi_j|
-//   b += lambda g/sqrt(sum g^2);   k as kappa in adagrad_and_bayes.hpp;   S is the running mean of g^2
+//   f   = b + sum_j (w_j + w_ji) phi_j + kappa n     w_j: shared weight of feature j; w_ji: own weight of task i for it
+//   every weight with its feature phi: G = keep G + (g phi)^2, w += lambda g phi/sqrt(G + c S phi^2) (AdaGrad)
+//   b += lambda g/sqrt(sum g^2)
 //
-// The last belief, if there are pairs, adds to f of the belief before it the weights of pairs of features (pairs.hpp), with the same update,
+// A feature without a cell adds nothing to n and f. The constant is one more feature, with own weights only: phi = 1/sqrt(1 + non-zeros). g (the
+// weight of the example times [y] - p), S (the running mean of g^2), the masses M_jc and M_c, and the update of kappa are those of
+// adagrad_and_bayes.hpp.
+//
+// The belief on pairs comes last. It adds to f of the belief before it the weights of pairs of features (pairs.hpp), with the same update,
 // lambda = 0.5, keep = 1, c = 4 and phi of the same size for all pairs of the row.
 //
-// M_jc is the mass of feature j in examples of class c: the sum of |phi_j|. M_c is the sum of all M_jc. g is the weight of the example
-// times [y] - p, as in fourier_adagrad.hpp.
-//
-// A weight learns as if it had seen its feature c times before, with squared gradients of the usual size S. c is 2 for shared and 16 for own
-// weights, so the shared weights learn what tasks have in common before the own weights do. With c = 0, the first step of a weight has the size
-// lambda however small its gradient is. Then on a stream with rare positives, where nearly all gradients are small and negative, the own weights
-// of every task become negative, the shared weights too large, and so the probabilities of new tasks.
+// A weight learns as if it had seen its feature c times before, with squared gradients of the usual size S. c is 2 for shared and 16 for own weights,
+// so the shared weights learn what tasks have in common before the own weights do. (Without shared weights, c is 2 for own weights.) With c = 0, the
+// first step of a weight has the size lambda however small its gradient is. On a stream with rare positives, nearly all gradients are small and
+// negative. The own weights of every task would then become negative, the shared weights would become too large to make up for this, and the
+// probabilities of new tasks would be too large.
 //
 // In AdaGrad keep is 1, and the weights converge. With a smaller keep, steps do not shrink to 0, so the belief follows a stream that drifts.
-// For b and k, keep is always 1.
+// For b and kappa, keep is always 1.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +47,7 @@ namespace budgetron {
 class HashedTable final : public Part {
  public:
   static constexpr double kTypicalRate = 1.0 / 8.0;
-  static constexpr std::uint64_t kOwnCount = 3;  // the count of its shared cell from which a feature has own weights
+  static constexpr std::uint64_t kOwnCount = 3;  // a feature has own weights once its shared cell has this count
   static constexpr double kOwnPrior = 16.0, kPairPrior = 4.0;  // c of own weights and of pairs
   static constexpr double kPairRate = 0.5;
   static constexpr double kMaxSize = 1e38;  // the limit of |x|: rows may be float64, but typical sizes are float32 and must stay finite
@@ -77,6 +79,7 @@ class HashedTable final : public Part {
       for (std::size_t o = 0; pair.cell != Cells::kNone && o < outputs_; ++o) last[o] += static_cast<double>(weights(pair.cell)[o]) * static_cast<double>(pair.phi);
   }
 
+  // About how far a step with g = 1 would move f, in place of a variance (as in fourier_adagrad.hpp).
   void variances(const Seen& e, double* v) override {
     find_entries(e);
     for (std::size_t b = 0; b < rates_.size(); ++b) v[b] = rates_[b];
@@ -123,11 +126,11 @@ class HashedTable final : public Part {
   using Cell = Cells::Cell;
   static constexpr Cell kUnknown = Cells::kNone - 1;  // an own cell that may exist and was not looked up yet
 
-  // How the current example changes the weights of one belief and output, except for its features.
+  // What the steps of all weights of one belief and output have in common in the current example.
   struct Move {
     float gradient, rate, keep;
     float shared_prior, own_prior;  // c S; for pairs, both are the same
-    std::size_t value;              // which of the two values of an entry (phi) the belief uses; not for pairs
+    std::size_t value;              // which of the two values of an entry (phi) the belief uses; unused for pairs
   };
 
   // The hash of the constant. Columns are not negative, so it is not that of a column.
@@ -144,7 +147,7 @@ class HashedTable final : public Part {
   float* weights(Cell cell) { return cells_.numbers(cell) + 1 + classes_; }  // then the squares
   const float* weights(Cell cell) const { return cells_.numbers(cell) + 1 + classes_; }
 
-  // The constant has own weights, and without shared weights all features have.
+  // Whether a task has own weights of this feature: always of the constant, and of all features if there are no shared weights.
   bool has_own(const TableEntry& entry) const {
     return own_ && (!shared_ || entry.hash == kConstant || (entry.cell != Cells::kNone && cells_.count(entry.cell) >= kOwnCount));
   }
@@ -153,14 +156,14 @@ class HashedTable final : public Part {
   static std::uint64_t own_hash(std::uint64_t h, std::int64_t id) { return own_hash(h, mix_task(id)); }
   static std::uint64_t own_hash(std::uint64_t h, std::uint64_t mixed_task) { return mix64(h ^ mixed_task); }
   static std::uint64_t mix_task(std::int64_t id) { return mix64(~id); }
-  // For the first related task, computed once per row, since most tasks have only this one.
+  // mix_task() of the first related task, computed once per row, because most examples have only one related task.
   static std::uint64_t mix_first_task(const Seen& e) { return e.n_related ? mix_task(e.related[0].id) : 0; }
   // The cell of the own weights of an entry for related task j, or kNone. Only for entries that have own weights.
   Cell own_cell(const Seen& e, const TableEntry& entry, std::size_t j) const {
     return j == 0 ? entry.own : cells_.find(own_hash(entry.hash, e.related[j].id));
   }
 
-  // Calls use(cell, factor of its weights in f, source) for the cells of an entry that exist.
+  // Calls use(cell, factor of its weights in f, source) for every cell that the entry has.
   template <class Use>
   void for_each_cell(const Seen& e, const TableEntry& entry, Use use) const {
     if (shared_ && entry.cell != Cells::kNone) use(entry.cell, 1.0, kShared);
@@ -225,7 +228,7 @@ class HashedTable final : public Part {
     entries.push_back({kConstant, Cells::kNone, own_ && e.n_related ? cells_.find(own_hash(kConstant, first_task)) : Cells::kNone, 1.0, {constant, constant}});
   }
 
-  // Counts the features of a row, and updates the cells of its entries. Their values do not change. Returns whether a hash lost its cell.
+  // Counts the features of a row. Sets `cell` and `own` of its entries to the cells that they have afterwards. Returns whether a hash lost its cell.
   bool count_features(const Seen& e) {
     const std::uint64_t first_task = mix_first_task(e);
     bool evicted = false;
@@ -280,7 +283,7 @@ class HashedTable final : public Part {
   void add_pair_terms(const Seen& e, const std::vector<std::size_t>& columns, Terms& to) const;
   template <class Use>
   void for_each_vector(Use use);
-  // Adds the weights of all entries to f. Width is width(), or 0 for any.
+  // Adds the weights of all entries, times their features, to f. Width is width(), or 0 for any.
   template <std::size_t Width>
   void add_margins(const Seen& e, double* f) const {
     const std::size_t n = Width ? Width : width();
@@ -331,7 +334,8 @@ class HashedTable final : public Part {
     evidence_.total()[label] = total;
   }
   static void step(float& w, float& squares, const Move& move, float phi, float prior) { step_weight(w, squares, phi, move.gradient, move.rate, move.keep, prior); }
-  // The weights of a pair and their G are where the first belief has its own in the cells of features.
+  // Counts the pairs and takes a step of their weights. In the cell of a pair, the weights and their G have the places that those of the first belief
+  // have in the cell of a feature.
   void learn_pairs(Vec<PairEntry>& pairs, bool evicted) {
     Pairs::count(cells_, pairs, evicted);
     for (const PairEntry& pair : pairs)
@@ -341,7 +345,7 @@ class HashedTable final : public Part {
         step(*w, w[width()], move, pair.phi, move.shared_prior);
       }
   }
-  // Computes the gradients of every belief and output, and what they change. Returns whether any belief takes a step.
+  // Computes the gradients of every belief and output, and moves_ from them. Returns whether any belief takes a step.
   bool find_gradients(const double* f, std::size_t label, double omega) {
     bool any_steps = false;
     for (std::size_t b = 0; b < count(); ++b) {
@@ -365,7 +369,7 @@ class HashedTable final : public Part {
   Vec<Move> moves_;
   Gradients gradients_;
   Evidence evidence_;
-  Vec<double> bias_, bias_squares_, bayes_, bayes_squares_;  // b and its sum of g^2; k and its sum of squares
+  Vec<double> bias_, bias_squares_, bayes_, bayes_squares_;  // b and its sum of g^2; kappa and its `squares`
 };
 
 }  // namespace budgetron

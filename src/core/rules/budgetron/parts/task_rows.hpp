@@ -1,17 +1,17 @@
 // The rows of weights of tasks and clusters, and which of them an example uses.
 //
-// On an explicit graph, an example of task i uses the rows of the tasks in row i of R, a sparse factor of A⁻¹ (R Rᵀ ≈ A⁻¹, where A is the
-// interaction matrix of the tasks). With clusters, it uses the common row of its cluster and the row of its task. Otherwise it uses only the
-// row of its task.
+// On an explicit graph, an example of task i uses the rows of the tasks in row i of R, a sparse factor of A⁻¹ (R Rᵀ ≈ A⁻¹ up to a constant factor,
+// where A is the interaction matrix of the tasks), and that of task i. With clusters, it uses the common row of its cluster and the row of its task.
+// Otherwise it uses only the row of its task.
 //
-// A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior of every part, except
-// of the one that has a short row for it (short_rows.hpp).
+// A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior of every part, except in
+// a part that has a short row for it (short_rows.hpp).
 //
-// If the limit of rows is reached, rows that were updated often are kept, because they have learned most. A row counts its updates, up to 15.
-// A task that needs a row looks at the least recently updated one. If its count is 0, the task takes its place. Otherwise the count falls by 1,
-// the row moves to the end of the queue, and the task gets no row this time: what it learns from the example is lost, except for shared
-// weights and short rows. With slightly more tasks than rows, evicting the least recently updated row each time would lose the weights of all
-// tasks again and again.
+// If the limit of rows is reached, rows that were updated often are kept, because they have learned most. A row counts its updates, up to 15. When a
+// task needs a row, the count of the least recently updated row decides. If it is 0, that row is evicted and the task gets a row. Otherwise the count
+// falls by 1, the row moves to the end of the queue, and the task gets no row this time: what it learns from the example is lost, except for shared
+// weights, hashed own weights and short rows. With slightly more tasks than rows, evicting the least recently updated row each time would lose the
+// weights of all tasks again and again.
 #pragma once
 
 #include <algorithm>
@@ -55,8 +55,8 @@ class TaskRows {
     rows_.widen(width_);
   }
 
-  // Removes the numbers of a part from every row. Returns the bytes that may be used for other things: the plan has reserved them for all rows
-  // up to the limit.
+  // Removes the numbers of a part from every row. Returns the bytes that this frees in the plan, which has reserved them for as many rows as the
+  // limit allows; 0 if spare bytes may not become rows.
   std::size_t drop_part(const Parts& remaining, std::size_t at, std::size_t width) noexcept {
     const std::size_t old_width = width_;
     set_row_offsets(remaining);
@@ -93,7 +93,7 @@ class TaskRows {
   }
 
   // Finds the rows of an example. For rows that do not exist yet, it writes what the parts know of the task to `priors`. Scoring only reads the
-  // rows, but learning writes to them through the same pointers. That is why const is cast away, here and nowhere else.
+  // rows, but learning writes to them through the same pointers. That is why const is cast away here.
   void find(Task task, const Parts& parts, Related* related, double* priors, Seen& seen) const {
     if (width_ == 0) return;
     std::size_t missing = 0;
@@ -224,7 +224,7 @@ class TaskRows {
       width_ += part->row_width();
     }
   }
-  // Calls `use` with the name and the row of every task whose row an example uses.
+  // Calls `use` with the name and the row of every task, and of the cluster, whose row an example uses.
   template <class Use>
   void for_each_row(Task task, Related* related, Seen& seen, Use use) const {
     bool mine = false;
