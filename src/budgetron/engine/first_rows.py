@@ -3,9 +3,9 @@
 A `Budgetron` on sparse rows cannot know at its first row whether the rows are text or numbers. So it begins with a
 memory plan that suits both, and keeps its first examples: up to `MAX_ROWS` of them, with up to `MAX_ENTRIES` entries,
 and fewer if the later ones have no new columns (`FEWER_ROWS`). Before the next example is learned, the rule makes
-another plan from the kept examples (`Declaration.planned_from`), and a new model with that plan learns them again. Both
-engines inherit this from `BeginsTwice`. The result does not depend on how the stream is cut into blocks. Models with
-`kernel=None` or few bytes (`MIN_BYTES_FOR_ROWS`) keep no rows.
+another plan from the kept examples (`Declaration.planned_from`), and a new model with that plan learns these examples
+again. Both engines inherit this from `BeginsTwice`. The result does not depend on how the stream is cut into blocks.
+Models with `kernel=None` or few bytes (`sizes.plan.MIN_BYTES_FOR_ROWS`) keep no rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from budgetron.engine.settings import Settings
 from budgetron.errors import error_message
 
 MAX_ROWS, MAX_ENTRIES = 64, 2048
-"""With more rows, the final plan would come later. More entries would take more bytes than small budgets have."""
+"""The largest numbers of kept rows and of their entries. With more rows, the final plan would come later. More entries
+would take more bytes than small budgets have."""
 FEWER_ROWS = (16, 32)
 """Keep only the first 16 or 32 rows if every column of their second half also occurs in their first half."""
 
@@ -196,7 +197,8 @@ class BeginsTwice(ABC):
             learned = self._learn(*block)
             self.first_rows = first_rows
             return learned
-        # The first rows end in this block. All steps work on copies, so that the model is unchanged if memory runs out.
+        # The first rows end in this block or before it. All steps work on copies, so that the model is unchanged if
+        # memory runs out.
         copy = type(self).restore(self.settings, self.state())
         begun, flags_begun = copy._learn(*block.part(0, n))
         new = copy._begun_again(self.first_rows.plus(block.part(0, n)))
@@ -205,7 +207,7 @@ class BeginsTwice(ABC):
         return np.concatenate([begun, rest]), np.concatenate([flags_begun, flags_rest])
 
     def _begun_again(self, first_rows: FirstRows) -> Self:
-        """Return a model that is planned from the first rows, and has learned them."""
+        """Return a new model that is planned from the first rows and has learned them."""
         rule = rule_class(self.settings.rule)
         settings = rule.planned_from(self.settings, first_rows, self._is_compiled())
         try:

@@ -25,8 +25,9 @@ of `query` or `active`."""
 class Engine(Protocol):
     """A learning rule together with its learned state.
 
-    Callers validate the rows, and pass them in the dtype of the settings, labels as class codes, and tasks as ids and
-    clusters. Offsets are another model's scores, which the rule adds to its own.
+    Callers validate the rows and convert them to the dtype of the settings. They pass each label as the code of its
+    class, and each task as a task id and a cluster. Offsets are another model's scores; only `Budgetron` uses them, and
+    adds them to its own scores.
     """
 
     concurrent_predictions: bool
@@ -38,14 +39,14 @@ class Engine(Protocol):
 
     @classmethod
     def restore(cls, settings: Settings, state: State) -> Self:
-        """Return an engine that continues from a state, of either engine."""
+        """Return an engine that continues from a state, which either engine may have saved."""
         ...
 
     def learn(
         self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None = None,
         offsets: Reals | None = None,
     ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
-        """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
+        """Learn a block. Returns the margins of each row just before it was learned, and its flags (`Outcome`)."""
         ...
 
     def learn_one(
@@ -61,22 +62,27 @@ class Engine(Protocol):
     def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
         """Learn one example as the user passed it, without conversions; `codes` maps labels to class codes.
 
-        Returns the same as `learn_one`; or NotImplemented, and then the caller converts the example and calls
+        Returns the same as `learn_one`, or NotImplemented. In the second case the caller converts the example and calls
         `learn_one`. The NumPy engine always returns NotImplemented. The core learns the example itself if all of these
-        conditions hold: x is a plain dict, or a row in the model's precision; the label is known; the task is a small
-        integer, a string or None, and its cluster follows from its id; the model no longer keeps its first rows.
+        conditions hold:
+
+        - x is a plain dict, or a row in the model's precision;
+        - the label is known;
+        - the task is a small integer, a string or None;
+        - the graph has no list of tasks (`native._names_for`);
+        - the model no longer keeps its first rows (`first_rows`).
         """
         ...
 
     def margin_example(self, x: Any, task: Any) -> Any:
         """Return the margin of an example as the user passed it.
 
-        Returns NotImplemented if the core cannot read x or the task, and always in the NumPy engine.
+        Returns NotImplemented if the core cannot read x or the task. The NumPy engine always returns NotImplemented.
         """
         ...
 
     def first_bad_row(self, X: Rows) -> int | None:
-        """Return the first row that is not finite or would overflow the kernel; None if there is none."""
+        """Return the number of the first row that is not finite or would overflow the kernel; None if there is none."""
         ...
 
     def margins(
@@ -95,8 +101,8 @@ class Engine(Protocol):
     def forget(self, task_id: int) -> None:
         """Remove what was learned for a task: its stored examples, and its row of weights.
 
-        In `Budgetron`, the task's own weights in hashed arrays are cleared too, except in the hashed table of sparse
-        rows.
+        Weights that tasks share stay. In `Budgetron`, the task's own weights in hashed arrays are cleared too, except
+        in the hashed table of sparse rows.
         """
         ...
 
@@ -105,11 +111,14 @@ class Engine(Protocol):
         ...
 
     def active(self) -> State:
-        """Return the stored examples, in slot order: key (their task ids), cluster, arrival, coef and rows."""
+        """Return the stored examples as arrays, in slot order: key (the task ids), cluster, arrival, coef and rows."""
         ...
 
     def task_weights(self, task_id: int, cluster: int) -> Reals:
-        """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        """Return the weights w of the stored rows x_j in the margins of a task, (n_outputs, n).
+
+        The margin of a row x is Σ_j w_j K'(x_j, x), where K' is the kernel of rows.
+        """
         ...
 
     def memory_bytes(self) -> int:

@@ -8,8 +8,8 @@ within a budget. The formulas mirror the containers of the compiled core, so a c
 A slot is the place of one stored example; `capacity` is the number of slots, B in the papers. `item` is the bytes of a
 stored feature (4 or 8). `n_outputs` is 1 for two classes, otherwise the number of classes.
 
-Called by learners when they make their engine, and by `budgetron.persist` to reject files whose model is too large.
-The engine must never allocate more than the bound: users rely on byte budgets.
+Learners call `planned` when they make their engine. `budgetron.persist` calls `bytes_of` to reject files whose model is
+too large. The engine must never allocate more than the bound: users rely on byte budgets.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def budget_of(who: str, budget: Any, parameter: str = "budget", accepted: str = 
 def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled: bool = True) -> Settings:
     """Turn a byte budget into settings. The memory of the model, task names included, never exceeds the budget.
 
-    `nonzeros` is the expected number of non-zeros per sparse row; a longer row takes the space of several rows. The
-    NumPy engine (not `compiled`) stores full matrices where the core stores triangles.
+    `nonzeros` is the expected number of non-zeros per sparse row. A longer row leaves less of the pool of non-zeros to
+    other rows. The NumPy engine (not `compiled`) stores full matrices where the core stores triangles.
     """
     # Parts of the budget that do not depend on the rule are set first, as fixed shares: 1/32 for task names, 1/8 of
     # the rest for cached columns of a large graph.
@@ -102,7 +102,7 @@ def largest_within(with_capacity: Callable[[int], Settings], limit: int, compile
     if low == 0:
         return None
     if with_capacity(low).kernel is None:
-        low = 1  # without a kernel nothing is stored, and the search would end at its upper limit
+        low = 1  # without a kernel no example is stored, so more slots would be useless
     return with_capacity(low)
 
 
@@ -114,7 +114,7 @@ def with_pool(settings: Settings, capacity: int, nonzeros: float) -> Settings:
 
 
 def with_task_rows(settings: Settings, row_bytes: int, share: int, limit: int) -> Settings:
-    """Return the settings with as many task rows, of `row_bytes` each, as fit into `share` bytes.
+    """Return the settings with as many task rows, of `row_bytes` each, as fit into `share` bytes, but at least two.
 
     If the number of tasks is known, there are at most as many rows as tasks, and one more for the sum of these rows.
     """
@@ -164,12 +164,15 @@ def _graph_bytes(settings: Settings) -> int:
     if not isinstance(graph, Explicit) or not native.available:
         return 0  # a clique is just two numbers, and without the core there is no copy
     if rule_class(settings.rule).follows_factor:
-        return 0  # the factor of the graph belongs to the graph, and all its models share it
+        # The factor of the graph (`graphs.factor_of`) is not counted. The core has a copy of it, with at most nine
+        # entries of 12 bytes per task.
+        return 0
     if graph.dense is not None:
         return int(graph.dense.size) * 8 + 16 * graph.n_tasks
     if graph not in _FACTORS:
         _FACTORS[graph] = native.graph_bytes(graph)
-    # At least one column is cached: 8 bytes per task, and 160 for its entry (kNodeBytes in src/core/similarity.hpp).
+    # At least one column is cached: 8 bytes per task, and 160 for the entry in the cache (kNodeBytes in
+    # src/core/similarity.hpp).
     return _FACTORS[graph] + max(settings.column_cache, 8 * graph.n_tasks + 160)
 
 
@@ -190,26 +193,28 @@ def _store_bytes(settings: Settings, slots: int) -> int:
         # time. The last block may be partly empty.
         lanes = 256 // item
         rounded = -(-slots // lanes) * lanes
-        # The Gaussian kernel subtracts a reference point from all rows. It needs memory for this point, for the point
-        # that may replace it, and for up to 4 centred rows of the next examples, whose products are computed ahead.
+        # For the Gaussian kernel, a reference point is subtracted from all rows. This takes memory for the point, for
+        # the point that may replace it, and for up to 4 centred rows of the next examples, whose inner products are
+        # computed ahead.
         ahead = max(1, min(4, slots // 16))
         centring = (ahead + 2) * settings.n_features * item if isinstance(settings.kernel, Gaussian) else 0
-        # Per slot: its row; a double, the scale of the kernel; its squared norm; and the products with up to 8 of
-        # the next examples and one stored example. Beside the slots: one row of working memory.
+        # Per slot: its row; a double, the scale of the kernel; its squared norm; and its inner products with up to 8 of
+        # the next examples and one stored example. In addition, one row of working memory.
         return rounded * (settings.n_features * item + 8 + 10 * item) + settings.n_features * item + centring
     pool = settings.pool
     assert pool is not None
     # A sparse row is a list of its features. The values are only in an inverted index, which lists the slots of each
-    # feature. In the worst case every non-zero of the pool belongs to a different feature, and each has a hash cell of
-    # 16 bytes; a quarter more cells stay free.
+    # feature. In the worst case every non-zero of the pool belongs to a different feature, and each feature has a hash
+    # cell of 16 bytes. A quarter more cells stay free.
     index = (pool + pool // 4 + 1) * 16
     # The postings (slot, value) of features that occur in several slots; see `bytes_for` in
     # src/core/stores/postings.hpp.
     postings = pool * (24 if item == 8 else 16) + 64
-    # Features that many slots have are dense columns, at most pool / (8 · slots) of them: one value per slot and a
-    # header.
+    # A feature that many slots have is a dense column: one value per slot, and a header. There are at most
+    # pool / (8 · slots) of them.
     columns = pool // (8 * slots) * (slots * item + 96)
-    # While all values are small integers they are stored as int16. The conversion to floats copies them first.
+    # While all values are small integers, they are stored as int16. When other values come, the integers are copied
+    # before they are converted to floats.
     converting = pool * 2
     # The rows themselves: a 4-byte feature index per non-zero and an eighth more, and bookkeeping per slot.
     return index + postings + columns + converting + (pool + pool // 8 + 1) * 4 + slots * (3 * 4 + 5 * 8)
@@ -222,6 +227,6 @@ def gram_bytes(slots: int, compiled: bool) -> int:
 
 def task_row_bytes(width: int) -> int:
     """Return the bytes of one task's row of `width` weights; 0 if `width` is 0."""
-    # 8 bytes per weight; 56 for the header of the row and 32 for the header of its vector, twice because arrays of
-    # headers grow by doubling; 24 in the hash table.
+    # 8 bytes per weight. 56 bytes for the header of the row and 32 for the header of its vector; both count twice,
+    # because arrays of headers grow by doubling. 24 bytes in the hash table.
     return width * 8 + 2 * (56 + 32) + 24 if width else 0

@@ -3,8 +3,9 @@
 Learners call it with validated blocks: only contiguous arrays and plain settings are passed to C++, one block per call
 and with the GIL released. A single example may also be passed as the user wrote it (`learn_example`).
 
-`available` is False if the package was built without a compiler; then learners use the NumPy engine. State dicts have
-the same names in both engines, so each engine restores the other's states.
+`available` is False if the package was built without a compiler; then learners use the NumPy engine. Each engine
+restores the other's states: the same arrays have the same names. Some arrays are in the core's states only; if they are
+missing, the core computes them.
 """
 
 from __future__ import annotations
@@ -63,16 +64,16 @@ hashed_rows = _core.hashed_rows if available else None  # for `budgetron.learner
 
 
 def supports(rule: str, kernel: Kernel | None) -> bool:
-    """Whether the core implements the rule and the kernel. Other kernels, such as subclasses, need the NumPy engine."""
+    """Whether the core implements the rule and the kernel. A subclass of a built-in kernel needs the NumPy engine."""
     return rule in _core.rules() and (kernel is None or type(kernel) in BUILT_IN)
 
 
 class Engine(BeginsTwice):
     """An engine that calls the C++ core. The methods are documented in `interface.Engine`.
 
-    There are two methods for a single example: `learn_one` takes a converted row, the code of its class, and the id and
-    cluster of its task. `learn_example` takes the example as the user passed it, which saves the conversion in Python;
-    `codes` is a dict from labels to class codes. Likewise `margin_one` and `margin_example`.
+    There are two methods to learn a single example. `learn_one` takes a converted row, the code of its class, and the
+    id and cluster of its task. `learn_example` takes the example as the user passed it, which saves the conversion in
+    Python; `codes` is a dict from labels to class codes. `margin_one` and `margin_example` differ in the same way.
     """
 
     concurrent_predictions = True  # the core has its own read-write lock
@@ -108,7 +109,7 @@ class Engine(BeginsTwice):
         return engine
 
     def first_bad_row(self, X: Rows) -> int | None:
-        """Return the first row that is not finite or would overflow the kernel; None if there is none."""
+        """Return the number of the first row that is not finite or would overflow the kernel; None if there is none."""
         return self._learner.first_bad_row(self._block(X))
 
     def learn(
@@ -309,9 +310,8 @@ def _core_settings(settings: Settings, similarity: _core.Similarity) -> dict[str
 def _names_for(settings: Settings) -> Any:
     """Return the tables by which the core turns names of features and tasks into numbers.
 
-    The core finds the cluster of a task only in a clique without a mapping from tasks to clusters (`complete` and
-    `disconnected`), by the rule of `Clique.locate_one`. For other graphs it gets no table of tasks, and single examples
-    are converted in Python.
+    The core finds the cluster of a task only in the graphs of `complete` and `disconnected`, by the rule of
+    `Clique.locate_one`. For other graphs it gets no table of tasks, and single examples are converted in Python.
     """
     graph = settings.graph
     columns = feature_columns(settings.n_features) if settings.sparse else None
@@ -326,7 +326,7 @@ def graph_bytes(graph: Explicit) -> int:
 
 
 def _similarity_for(settings: Settings) -> _core.Similarity:
-    """Return the core's form of the graph: the factor of A if the rule needs it, otherwise see `_similarity_of`."""
+    """Return the core's form of the graph: the factor of A⁻¹ if the rule uses it, otherwise `_similarity_of`."""
     graph = settings.graph
     if isinstance(graph, Explicit) and rule_class(settings.rule).follows_factor:
         factor = factor_of(graph)

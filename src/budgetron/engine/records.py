@@ -21,7 +21,7 @@ class Outcome(IntFlag):
 
 @dataclass(frozen=True)
 class ActiveSet:
-    """The stored examples, in slot order."""
+    """The stored examples, in the order of their slots. A slot is the place of one stored example."""
 
     task: list[Hashable]
     arrival: NDArray[np.int64]  # 0-based position in the stream

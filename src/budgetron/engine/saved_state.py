@@ -2,8 +2,9 @@
 
 Rules declare their fields with these functions. `engine.native` converts states by these declarations, and `persist`
 saves and validates by them. A file with a correct digest may still be hostile. Weights may have any finite value,
-because some stream leads to it. But indices must stay within the stored examples, nothing may be listed twice, and
-counts, variances and scales must have values that learning can produce: the compiled engine uses them unchecked.
+because some stream leads to it. But indices must stay within the stored examples, no example and no row of weights may
+be listed twice, and counts, variances and scales must have values that learning can produce: the compiled engine uses
+them unchecked.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def unpacked(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def optional(fields: Layout, arrays: Arrays) -> Layout:
-    """Return the fields if one of them is present, otherwise none: older files, or the other engine, lack them all."""
+    """Return the fields if at least one of them is present, otherwise none.
+
+    Files of earlier versions, and states of the other engine, have none of them.
+    """
     return fields if fields.keys() & arrays.keys() else {}
 
 
@@ -87,7 +91,7 @@ def store_fields(settings: Settings, arrays: Arrays) -> Layout:
         nonzeros = length(arrays, "indices")
         return fields | {"indptr": Field("int64", (n + 1,)), "indices": Field("int32", (nonzeros,)),
                          "data": Field(settings.dtype, (nonzeros,))}  # fmt: skip
-    fields["rows"] = Field(settings.dtype, (n, settings.n_features))  # minus the reference point
+    fields["rows"] = Field(settings.dtype, (n, settings.n_features))  # minus the reference point, see `reference_point`
     if isinstance(settings.kernel, Gaussian):
         point = Field(settings.dtype, (settings.n_features,))
         fields |= optional({"reference": point, "reference_candidate": point, "reference_streak": Field("int64"),
@@ -96,7 +100,10 @@ def store_fields(settings: Settings, arrays: Arrays) -> Layout:
 
 
 def gram_fields(arrays: Arrays) -> Layout:
-    """Return the fields of the core's inverse Gram matrix, or of its factor; the NumPy engine recomputes both."""
+    """Return the fields of the inverse of the Gram matrix, or of the matrix's factor.
+
+    Only the core saves them. The NumPy engine computes the Gram matrix again from the stored examples.
+    """
     n = length(arrays, "key")
     packed, per_slot = Field("float64", (triangle(n),)), Field("float64", (n,))
     if "factor" in arrays:
@@ -130,8 +137,8 @@ def verify_gram(arrays: Arrays) -> None:
 def verify_csr(where: str, indptr: Ints, indices: NDArray[np.integer[Any]], columns: int) -> None:
     """Reject arrays that are not canonical CSR: row starts in order, and ascending columns within each row.
 
-    `where` is the prefix of the names of both arrays in messages. The engines use these numbers as indices into memory
-    without further checks.
+    `where` is the prefix of the names of both arrays in messages. The engines use the numbers in both arrays as indices
+    into memory, without further checks.
     """
     lengths = np.diff(indptr)
     require(
@@ -151,7 +158,7 @@ def verify_csr(where: str, indptr: Ints, indices: NDArray[np.integer[Any]], colu
 
 
 def verify_tasks(settings: Settings, name: str, task_ids: Ints, clusters: Ints) -> None:
-    """Check task ids against the graph, and the clusters that go with them."""
+    """Check task ids and their clusters against the graph."""
     graph = settings.graph
     if isinstance(graph, Explicit):
         k = graph.n_tasks
@@ -175,7 +182,10 @@ def clusters_of(graph: Clique, task_ids: Ints) -> Ints:
 
 
 def verify_task_rows(settings: Settings, n_rows: int, arrays: Arrays, clusters: Ints) -> None:
-    """Check the tasks and the last updates of a table with one row per task, of `n_rows` rows in all."""
+    """Check the rows of weights per task: their tasks, their last updates, and how many there are.
+
+    `n_rows` is the number of all saved rows. It includes the sums of clusters, which are not in `table_key`.
+    """
     limit = settings.parameters.max_task_rows
     require(limit is None or n_rows <= limit, "state.table_key", f"at most {limit} rows", str(n_rows))
     task_ids = arrays["table_key"]

@@ -14,7 +14,7 @@ from budgetron.kernels import Kernel
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that an engine needs before its first example. An object is never changed; another one replaces it."""
+    """Everything that an engine needs before its first example. Settings are immutable: a change makes a new object."""
 
     rule: str  # the name of its files, see `registry`
     kernel: Kernel | None
@@ -23,9 +23,9 @@ class Settings:
     n_outputs: int = 1  # 1 for two classes, otherwise one output per class
     sparse: bool = False
     dtype: str = "float64"  # of the stored rows
-    capacity: int | None = None  # B, or None for unbounded
-    pool: int | None = None  # sparse rows: the non-zeros of all stored rows together, or None for no limit
-    column_cache: int = 64 * 2**20  # bytes for columns of A⁻¹ of a large sparse graph
+    capacity: int | None = None  # B, the largest number of stored examples; None for no limit
+    pool: int | None = None  # sparse rows: the most non-zeros of all stored rows together; None for no limit
+    column_cache: int = 64 * 2**20  # bytes for cached columns of A⁻¹, the task similarities, of a large graph
     parameters: Any = None  # the rule's own parameters, an instance of `Rule.Parameters`; None stands for its defaults
 
     def __post_init__(self) -> None:

@@ -5,8 +5,8 @@
     bytes_beyond, planned   the memory planner (`engine.memory`)
     to_core, from_core      the compiled engine, if its arrays differ from those of the NumPy engine
 
-The right column says which modules read them. `Rule` inherits the defaults, and each rule overrides those that do not
-fit its state or its memory.
+The right column says which modules read these names. `Rule` inherits the defaults, and each rule overrides those that
+do not fit its state or its memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ Arrays = Mapping[str, NDArray[Any]]
 class RuleParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters of one rule. A field's type and range are checked when a model file is read.
 
-    Fields are numbers, booleans, None, or lists of them; the core receives lists as flat arrays of doubles.
+    A field is a number, a boolean, None, or a list, which may be nested. The core receives a list as a flat array of
+    doubles.
     """
 
 
@@ -41,7 +42,7 @@ class Declaration:
     Parameters: ClassVar[type[RuleParameters]] = RuleParameters
     needs_kernel: ClassVar[bool] = True
     fixed_bytes: ClassVar[int] = memory.FIXED  # bytes that do not depend on the settings
-    follows_factor: ClassVar[bool] = False  # whether it couples tasks by `graphs.factor_of` instead of A⁻¹
+    follows_factor: ClassVar[bool] = False  # whether it couples the tasks of an explicit graph by `graphs.factor_of`
 
     @classmethod
     def check(cls, settings: Settings) -> None:
@@ -123,7 +124,7 @@ class Declaration:
     ) -> tuple[Settings, dict[str, Any]] | None:
         """Return the settings and the state of a model in use, changed to another budget.
 
-        The default, None, is for rules that store examples: the caller evicts surplus examples one by one.
+        The default, None, is for rules that store examples. Their caller evicts the surplus examples one by one.
         """
         return None
 

@@ -1,6 +1,6 @@
 """The NumPy engine: learns the examples of a block one by one, and returns margins and outcomes.
 
-It has the same interface as `budgetron.engine.native.Engine` and defines its results.
+It has the same interface as the compiled engine (`budgetron.engine.native.Engine`), which must return the same results.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Engine(BeginsTwice):
 
     def learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
               weights: Array | None = None, offsets: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
-        """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
+        """Learn a block. Returns the margins of each row just before it was learned, and its flags (`Outcome`)."""
         learn = self._learn if self.first_rows is None else self.learn_first
         return learn(X, codes, task_ids, clusters, weights, offsets)
 
@@ -100,10 +100,10 @@ class Engine(BeginsTwice):
         return NotImplemented
 
     def first_bad_row(self, X: Rows) -> int | None:
-        """Return the first row that is not finite or would overflow the kernel; None if there is none."""
+        """Return the number of the first row that is not finite or would overflow the kernel; None if there is none."""
         settings, kernel = self.settings, self.kernel
-        # Two values above 1e150 could overflow when they are multiplied. Inner products in float32 overflow much
-        # earlier. The comparison below is False for NaN, so NaN is rejected too.
+        # The product of two values above 1e150 could overflow. Inner products in float32 overflow much earlier. The
+        # comparison below is False for NaN, so rows with NaN are rejected too.
         largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
         with np.errstate(all="ignore"):
             squares = np.array([x.square for x in self.rule.store.instances(X)])
@@ -182,7 +182,7 @@ class Engine(BeginsTwice):
         return slots | {"coef": self.rule.coef(), "rows": store.original_rows()}
 
     def task_weights(self, task_id: int, cluster: int) -> Array:
-        """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        """Return the weights w of the stored rows in the margins of a task, (n_outputs, n)."""
         return self.rule.of_task(task_id, cluster)
 
     @property

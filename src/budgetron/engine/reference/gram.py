@@ -10,7 +10,7 @@ k_t has the kernel values K(x_j, x_t) of a new example x_t with every stored exa
 
 Only H itself is updated from step to step; every system is solved from scratch. That is slow but accumulates no
 errors, and the core's incremental factors are tested against it. Kernel values have a rounding error of about
-`noise` · K_tt, so a smaller δ² counts as 0. `noise` depends on the precision of the rows.
+`noise` · K_tt, so a δ² of at most this counts as 0. `noise` depends on the precision of the rows.
 """
 
 from __future__ import annotations
@@ -60,16 +60,22 @@ class Gram:
         return (P + P.T) / 2
 
     def dependent(self, eta2: float) -> tuple[int, Array] | None:
-        """Return the slot of the example nearest to the span of the others, and P; None if it is further than η."""
+        """Return the slot of the example nearest to the span of the others, and P; None if there is no dependent one.
+
+        An example is dependent if its squared distance from the span is at most η², or at most the rounding error.
+        """
         if len(self.H) < 2:
             return None
         P = self.inverse()
         r = int(np.argmax(np.diagonal(P)))
-        return None if P[r, r] * max(eta2, self.noise) < 1 else (r, P)  # noise · K_rr, with K_rr of about 1
+        return None if P[r, r] * max(eta2, self.noise) < 1 else (r, P)  # the rounding error, for K_rr of about 1
 
 
 def noise_of(settings: Settings) -> float:
-    """Return the relative error of kernel values. The core computes products of dense float32 rows in float32."""
+    """Return the relative error that kernel values may have.
+
+    It is larger for dense float32 rows, whose inner products the core computes in float32.
+    """
     return 2.0**-16 if settings.dtype == "float32" and not settings.sparse else 2.0**-36
 
 

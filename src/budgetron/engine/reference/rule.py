@@ -2,8 +2,9 @@
 
 `Rule` is the interface that the engine calls. A `KernelRule` has a store (the stored examples) and weights (their
 coefficients). A `MistakeDriven` rule is a kernel rule that changes only on mistakes. Its subclasses implement
-`correct`, which is called on a mistake, with the kernel row from which the margin was computed. Rules that store no
-examples, such as `budgetron` and `linear_perceptron`, implement `Rule` directly.
+`correct`, which is called on a mistake, with the kernel row from which the margin was computed. (`projectron` also
+overrides `learn`, because Projectron++ changes on small margins too.) Rules that store no examples, such as `budgetron`
+and `linear_perceptron`, implement `Rule` directly.
 
 These symbols are the same in all rules:
 
@@ -85,7 +86,7 @@ class Rule(Declaration, ABC):
         return np.empty((self.settings.n_outputs, 0))
 
     def of_task(self, task_id: int, cluster: int) -> Array:
-        """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        """Return the weights w of the stored examples, (n_outputs, n): f(x) of the task is Σ_j w_j K'(x_j, x)."""
         return self.coef()
 
     def state(self) -> dict[str, Any]:
@@ -129,7 +130,7 @@ class KernelRule(Rule):
         self.settings = settings
         self.store = Store(settings)
         self.weights = weights
-        self.eta2 = 0.0  # η², for the rules that have one
+        self.eta2 = 0.0  # η², for the rules that project: an example of norm at most η counts as zero
 
     # ---- the declaration
 
@@ -229,8 +230,8 @@ class MistakeDriven(KernelRule):
         if y is not None:
             self.n_mistakes += 1
             outcome = Outcome.MISTAKE
-            # An x_t whose norm is at most η counts as zero (η = 0 for rules without projection). A zero x_t changes no
-            # margin, and would make the Gram matrix singular.
+            # An x_t with K_tt ≤ η² counts as zero (η is 0 for rules without projection). A zero x_t changes no margin,
+            # and would make the Gram matrix singular.
             if t.k_tt > self.eta2:
                 outcome |= self.correct(t, y)
         self.n_seen += 1
@@ -244,7 +245,7 @@ def update_direction(f: Array, code: int) -> Array | None:
 
 
 def direction(f: Array, code: int) -> Array:
-    """Return y, for which y·f is the margin of the label.
+    """Return y, with which y·f is positive exactly if f predicts the label.
 
     With two classes y is ±1. With more classes y is +1 for the label, −1 for the other class with the largest margin
     (among ties the first), and 0 for the rest.

@@ -1,13 +1,14 @@
-"""The weights of `SharedProjectron`: one row of weights per task, stored as C with β = A⁻¹C.
+"""The weights of `SharedProjectron`: one row β_i of weights per task, stored as C with β = A⁻¹C.
 
 An update of task i then changes row C_i only, whatever the number of tasks, and only tasks with a mistake have a row.
-A clique (diagonal d, off-diagonal o of A⁻¹) has one more row per cluster, the sum s = Σ_l C_l:
+If the graph is a clique (`graphs.closed`; A⁻¹ has the diagonal d and, within a cluster, the entries o), each cluster
+has one more row, the sum s = Σ_l C_l of its tasks:
 
     clique:    β_i = (d − o) C_i + o s     ‖β_·j‖² = Σ_clusters (d − o)² Σ_l C_lj² + (2(d − o)o + n o²) s_j²
     explicit:  β_i = Σ_l (A⁻¹)_il C_l      ‖β_·j‖² = Σ_lm C_lj (A⁻²)_lm C_mj, a norm over all tasks
 
-n is the number of tasks if the graph has a fixed number, otherwise the number of the cluster's rows. With several
-outputs, norms are over all of them. There are at most `max_task_rows` rows of both kinds; beyond that, the least
+n is the number of tasks if the graph has a fixed number, otherwise the number of the cluster's task rows. With several
+outputs, norms are over all of them. Task rows and sums together are at most `max_task_rows`; beyond that, the least
 recently updated row is evicted. The contribution of an evicted task row to s stays, and its task predicts from s. (If a
 task row and a sum were last updated in the same step, the task row is evicted first, so that a sum is evicted after its
 tasks.)
@@ -31,7 +32,7 @@ from budgetron.graphs import Clique, Explicit
 
 @dataclass
 class Row:
-    """Weights over the slots, and the step of their last update."""
+    """Weights over the slots, their cluster, and the step of their last update."""
 
     values: Array
     cluster: int
@@ -173,7 +174,7 @@ def _read(names: Any, tables: Any, clusters: list[int], stamps: Any) -> dict[int
             for name, values, cluster, stamp in zip(names, tables, clusters, stamps, strict=True)}
 
 
-# ---- the core has one table for both kinds of rows, and logs evictions before it applies them to all rows
+# ---- the core has one table for task rows and sums, and logs evictions before it applies them to all rows
 
 _NUMPY_ONLY = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place", "sum_current"})
 _LOG = frozenset({"table_log", "table_log_slot", "table_current", "sum_current"})
@@ -182,7 +183,8 @@ _LOG = frozenset({"table_log", "table_log_slot", "table_current", "sum_current"}
 def with_log_applied(state: dict[str, Any]) -> dict[str, Any]:
     """Apply the evictions that the core has logged; return a state with rows that are up to date, without a log.
 
-    Row c becomes c with 0 in the evicted slots, plus Σ_s c_s W_s over these slots. Current rows include the evictions.
+    `table_log_slot` has the evicted slots, and `table_log` one row W_s for each such slot s. A row c of weights becomes
+    c with 0 in these slots, plus Σ_s c_s W_s. Rows marked as current already include the evictions.
     """
     if "table_log" not in state:
         return dict(state)
@@ -227,8 +229,8 @@ def split_table(state: dict[str, Any]) -> dict[str, Any]:
 def merge_tables(state: dict[str, Any]) -> dict[str, Any]:
     """Merge rows of tasks and sums of clusters into the core's one table; the inverse of `split_table`.
 
-    The order of rows matters: the core sums rows in table order, and floating-point sums depend on it. The core saves
-    it as `table_place` and `sum_place`. States of the NumPy engine lack these; their rows are ordered by last update.
+    The core sums rows in the order of its table, and floating-point sums depend on that order. The core saves it as
+    `table_place` and `sum_place`. States of the NumPy engine lack these; their rows are ordered by last update.
     """
     common = np.repeat([0, 1], [len(state["table_key"]), len(state["sum_cluster"])])
     stamps = np.concatenate([state["table_stamp"], state["sum_stamp"]])

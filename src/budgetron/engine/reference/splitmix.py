@@ -20,9 +20,9 @@ class Splitmix:
         return z ^ (z >> 31)
 
     def below(self, n: int) -> int:
-        """Draw a slot below n: the upper 64 bits of z · n scale the 64-bit number z to 0 … n − 1."""
+        """Draw a number from 0 to n − 1: the upper 64 bits of the product of n and a 64-bit draw."""
         return (self.draw() * n) >> 64
 
     def uniform(self) -> float:
-        """Draw a number from 0 to below 1: the upper 53 bits."""
+        """Draw a number in [0, 1): the upper 53 bits of a draw, scaled."""
         return (self.draw() >> 11) * 2.0**-53

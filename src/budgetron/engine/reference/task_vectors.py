@@ -1,6 +1,7 @@
 """One vector of weights per task and output: the state of the linear rules that store no examples.
 
-Rows are in the order of each task's first mistake; removing one moves the last row into its place, as in the core.
+Rows are in the order of each task's first mistake. (On an explicit graph, `LinearPerceptron` has a row for every task
+from the start.) When a row is removed, the last row moves into its place, as in the core.
 
     vectors[r]  (n_outputs, d) of the task with id task[r]      where  task id → r
 """
@@ -101,7 +102,7 @@ def vector_fields(settings: Settings, arrays: Arrays) -> Layout:
 
 
 def verify_vectors(settings: Settings, arrays: Arrays) -> None:
-    """Check that each task is listed once, that an explicit graph has these tasks, and that no examples are stored."""
+    """Check that no task is listed twice, that an explicit graph has these tasks, and that no examples are stored."""
     require(len(arrays["key"]) == 0, "state.key", "empty: nothing is stored", str(len(arrays["key"])))
     task = arrays["task"]
     require(len(np.unique(task)) == len(task), "state.task", "without repetition")

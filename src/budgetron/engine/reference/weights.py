@@ -28,7 +28,7 @@ class Weights(ABC):
 
     @abstractmethod
     def of_task(self, task_id: int, cluster: int, store: Store) -> Array:
-        """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
+        """Return the weights w of the stored examples, (n_outputs, n): f(x) of the task is Σ_j w_j K'(x_j, x)."""
 
     @abstractmethod
     def coef(self) -> Array:
@@ -52,7 +52,7 @@ class Weights(ABC):
 
     @abstractmethod
     def distribute(self, r: int, gamma: Array) -> None:
-        """Add β_r γ_j to β_j for every slot j: distribute the weight of r over the examples it is projected on."""
+        """Add β_r γ_j to β_j for every slot j: the examples on which x_r is projected take over its weight."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
     γ = 1/(d v),   v = variance of all entries of the rows so far, mean = their mean, m2 = Σ (entry − mean)²
 
+d is the number of columns. Zeros of sparse rows are entries too.
+
 γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the result does
 not depend on how the stream was cut into blocks. A few dense rows say little about v, so for dense rows γ is 1/d until
 32 of them were seen. For sparse rows, d v is nearly the mean of ‖x‖², which even one row estimates well.
@@ -82,9 +84,9 @@ def follows_scale(kernel: Kernel | None) -> bool:
 
 
 def kernel_after(settings: Settings, rows: Any) -> Kernel | None:
-    """Return the kernel that is in use after these rows, with γ a number."""
+    """Return the kernel that is in use after these rows (at least one), with γ a number."""
     bandwidth = Bandwidth(settings)
-    n = 1 << (min(int(rows.shape[0]), ROWS).bit_length() - 1)  # the last power of two at which it is estimated
+    n = 1 << (min(int(rows.shape[0]), ROWS).bit_length() - 1)  # the last number of rows after which γ is estimated
     for i in range(n if bandwidth.is_used else 0):
         row = rows[i]
         bandwidth.add(np.asarray(row.data if settings.sparse else row, dtype=np.float64), i)

@@ -1,8 +1,8 @@
 """The reference point c, which dense stores subtract from every row under the Gaussian kernel.
 
-‖x − y‖² is computed as ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖². Rows far from 0 but near each
-other would lose all digits, and the kernel would no longer be positive semidefinite. Distances do not change under a
-shift, so rows are stored as x − c, rounded to their dtype.
+‖x − y‖² is computed as ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖². For rows far from 0 but near each
+other, it would lose all digits, and the kernel would no longer be positive semidefinite. Distances do not change under
+a shift, so rows are stored as x − c, rounded to their dtype.
 
 c is 0 at first. p is the candidate that may replace it, and `streak` counts how many consecutive rows agree with p.
 
@@ -79,7 +79,7 @@ class ReferencePoint:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore c.
 
-        A state does not contain it if c has never moved and the last row was near it, or if the state is of an earlier
+        A state does not contain c if it has never moved and the last row was near it, or if the state is of an earlier
         version.
         """
         if "reference" not in state:

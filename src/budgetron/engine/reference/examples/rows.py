@@ -1,8 +1,8 @@
 """The rows of stored examples, dense or sparse: append, remove, and inner products with all of them.
 
-When a row is removed, the last one moves into its slot. Rows are stored in the dtype of the settings. Products are
-computed in float64, and ⟨x, x'⟩ is the same to the last bit whichever of the two is stored, because the Gram matrix
-must be exactly symmetric.
+A slot is the place of one row. When a row is removed, the last one moves into its slot. Rows are stored in the dtype of
+the settings. Products are computed in float64, and ⟨x, x'⟩ is the same to the last bit whichever of the two is stored,
+because the Gram matrix must be exactly symmetric.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 class Instance:
     """One row x in float64, rounded to the dtype of the store: all features, or those at `indices`.
 
-    `square` is ‖x‖². A dense store may subtract a reference point from rows that are not `is_centred`.
+    `square` is ‖x‖². A dense store may subtract a reference point from a row, unless `is_centred` says that the row is
+    a stored one.
     """
 
     values: Array
     indices: NDArray[np.int32] | None
     square: float
     is_centred: bool = False
-    offset: Array | None = None  # the score of another model, which is added to f: one number per output
+    offset: Array | None = None  # the score of another model, one number per output; `Budgetron` adds it to f
 
 
 TINY = 1e-300  # smaller weights count as 0, in the core too
 
 
 def flushed(values: Array) -> Array:
-    """Return the values with tiny ones set to 0: weights that decay become subnormal numbers, which are slow."""
+    """Return the values with tiny ones set to 0. Weights that decay would become subnormal numbers, which are slow."""
     return np.where(np.abs(values) < TINY, 0.0, values)
 
 
@@ -94,7 +95,7 @@ class DenseRows:
 
     @property
     def sizes(self) -> Integers:
-        """As `SparseRows.sizes`, but 0: `Settings.pool` does not limit dense rows."""
+        """Zeros, because `Settings.pool` does not limit dense rows; see `SparseRows.sizes`."""
         return np.zeros(len(self.rows), dtype=np.int64)
 
     def instance(self, r: int) -> Instance:
@@ -150,7 +151,7 @@ class SparseRows:
         self.indptr[r + 1 :] += len(x.values) - (end - start)
 
     def between(self, m: int, n: int, h: float) -> Instance:
-        """Return h x_m + (1 − h) x_n over the features of both, rounded to the dtype of the store."""
+        """Return h x_m + (1 − h) x_n over the features of both rows, rounded to the dtype of the store."""
         a, b = self.instance(m), self.instance(n)
         assert a.indices is not None and b.indices is not None
         indices = np.union1d(a.indices, b.indices)

@@ -1,7 +1,8 @@
 """The stored examples: for each slot a row, its task id, its cluster and its arrival number.
 
-A new example is appended. When one is removed, the last one moves into its slot. So an example that is appended to a
-full store ends up in the slot of the evicted one. The compiled core does the same, so that slots agree.
+A new example is appended. When an example is removed, the last one moves into its slot. So if a new example is appended
+to a full store, and an older one is then evicted, the new one ends up in the slot of the evicted one. The compiled core
+does the same, so that slots agree.
 
 Dense rows under the Gaussian kernel are stored minus a reference point c (`reference_point`).
 """
@@ -85,14 +86,14 @@ class Store:
         return self.rows.minus(x, self.point.c)
 
     def rescale(self, n_seen: int) -> bool:
-        """Estimate γ of the kernel, if it is due after `n_seen` rows. Returns whether it changed."""
+        """Estimate γ of the kernel, if this is due after `n_seen` rows. Returns whether γ changed."""
         changed = self.bandwidth.update(n_seen)
         if changed:
             self.point.set_gamma(self.bandwidth.gamma)
         return changed
 
     def update_reference(self, x: Instance) -> bool:
-        """Update the reference point c before x is learned. Returns whether it moved."""
+        """Update the reference point c before x is learned. Returns whether c moved."""
         shift = self.point.update(x.values, self.centred(x).square) if self.point.is_used else None
         if shift is None:
             return False

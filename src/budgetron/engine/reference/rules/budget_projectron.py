@@ -11,10 +11,10 @@ Without a budget it is the Projectron.
 
     y  y_t    alpha  α    delta2  δ²    eta2  η²    gram.H  H    P  P    gamma  γ    weights.beta  β
 
-η is the parameter `eta`: an example at most this far from the span of S is projected, not stored. Other symbols are
-those of `reference.rule`. With more than two classes |β_j| is ‖β_j‖₂. Scores within a factor of 1 + 1e-10 are ties: the
-oldest example is evicted.
-If sparse rows share a pool of non-zeros, examples are evicted by the same rule, before t is added, until x_t fits.
+η is the parameter `eta`: an example at most this far from the span of S is projected, not stored. The other symbols are
+those of `reference.rule`. With more than two classes |β_j| is ‖β_j‖₂. Scores within a factor of 1 + 1e-10 are ties;
+among ties, the oldest example is evicted. If sparse rows share a pool of non-zeros, examples are first evicted by the
+same rule until x_t fits.
 """
 
 from __future__ import annotations
@@ -80,9 +80,10 @@ class BudgetProjectron(MistakeDriven):
         return Outcome.UPDATED | Outcome.STORED
 
     def evict(self, n_old: int) -> int:
-        """Evict the example of least loss among the first n_old, projected on all others; return its slot.
+        """Project the example of least loss among the first n_old on all others, and evict it; return its slot.
 
-        Evicting slot j changes f by ‖β_j‖ times the distance of x_j from the span of the others, ‖β_j‖ / √P_jj.
+        The loss of slot j is the norm of the change of f, ‖β_j‖ / √P_jj: 1/√P_jj is the distance of x_j from the span
+        of the others.
         """
         P = self.gram.inverse()
         r = cheapest(self.weights.norms()[:n_old], P, self.store.arrival)
@@ -115,7 +116,7 @@ class BudgetProjectron(MistakeDriven):
         self.gram.H = recompute_gram(self.store.arrival, self.gram_row)
 
     def kernel_changed(self) -> None:
-        """Recompute H, and evict every example within η of the span of the others, the nearest first.
+        """Recompute H. Then evict, the nearest first, examples within η (or rounding) of the span of the others.
 
         Under the new kernel they would not have been stored. If they stayed, H could be singular and P unbounded.
         """

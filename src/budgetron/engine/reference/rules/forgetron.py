@@ -5,16 +5,16 @@
         φ = the largest value in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c = c_G
         Q ← Q + c²(σφ)² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S \\ {r}
 
-M counts mistakes. Q bounds the total effect of shrinking on the mistake bound; it starts at 0. Other symbols are those
-of `reference.rule`. With more than two classes c² is 2c_G² and μ = f'_y(x_r) − f'_z(x_r), where x_r was stored because
-class z was predicted instead of its label y.
+M counts mistakes. Q bounds the total effect of shrinking on the mistake bound; it starts at 0. The other symbols are
+those of `reference.rule`. With more than two classes c² is 2c_G² and μ = f'_y(x_r) − f'_z(x_r), where x_r was stored
+because class z was predicted instead of its label y.
 
     c2   c²     sigma      σ      y_r    the signs of β_r: ±1, or +1 for y and −1 for z
     Q    Q      sigma_mu   σμ     n_mistakes   M
 
 If sparse rows share a pool of non-zeros, one new row may require the eviction of several examples. They are evicted
 in one step: the sum Σ_r β_r x_r is removed, so σ and σμ are sums over all r, and one φ serves for all. (Several steps
-with the same M would not work: the first makes the inequality tight, and the next would give φ = 0.)
+with the same M would not work: the first step may make the inequality tight, and the next would give φ = 0.)
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from budgetron.engine.settings import Settings
 
 
 class Forgetron(MistakeDriven):
-    """Every mistake is stored. Before the oldest example is evicted, all weights shrink to bound the loss."""
+    """Every mistake is stored. Before the oldest example is evicted, all weights shrink, to bound what is lost."""
 
     name = "forgetron"
     weights: Coefficients
@@ -106,9 +106,10 @@ def c2_of(settings: Settings) -> float:
 
 
 def largest_phi(c2: float, sigma: float, sigma_mu: float, Q: float, M: int) -> float:
-    """Return the largest φ in (0, 1] with aφ² + bφ + c ≤ 0, the inequality of the module. It exists because c < 0.
+    """Return the largest φ in (0, 1] with aφ² + bφ + c ≤ 0, the inequality of the module docstring.
 
-    The root is computed as −2c / (b + √(b² − 4ac)): this form has no cancellation, since b > 0, and also covers a = 0.
+    It exists because c < 0. The root is computed as −2c / (b + √(b² − 4ac)). This form has no cancellation, since
+    b > 0, and is also right for a = 0.
     """
     a = c2 * sigma**2 - 2 * sigma_mu
     b = 2 * c2 * sigma

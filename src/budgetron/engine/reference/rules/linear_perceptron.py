@@ -1,17 +1,18 @@
-"""LinearPerceptron: the multitask Perceptron in primal form, with one weight vector per task; and its p-norm form.
+"""LinearPerceptron: the multitask Perceptron in primal form, with one weight vector per task, and its p-norm form.
 
     no norm:   on a mistake of task i:  w_j ← w_j + y (A⁻¹)_ji x  for every task j          f_i(x) = w_i·x
-               These are the weights of the kernel Perceptron with the linear kernel.
+               The kernel Perceptron with the linear kernel has the same weights.
     p-norm:    on a mistake of task i:  v_j ← v_j + y (A⁻¹)_ji x  for every task j
                w = ∇½‖v‖_p²:  w_n = sign(v_n) |v_n|^{p−1} / ‖v‖_p^{p−2}, n over all tasks, outputs and columns
                f_i(x) = Σ_j (A⁻¹)_ij w_j·x          A⁻¹ is in the update and in the prediction
 
-In a clique (diagonal a, off-diagonal o of A⁻¹) the rule stores u_j = Σ y x over each task's own mistakes, and the sum s
-of the u_j of each cluster. Then v_j = (a − o) u_j + o s, so a mistake changes one row and one sum. A task without a
-mistake has v_j = o s. If the graph has a fixed number of tasks, such a task counts in the norm; otherwise a task counts
-from its first mistake on. On an explicit graph, v itself is stored for all tasks.
+In a clique (`graphs.closed`; A⁻¹ has the diagonal a and, within a cluster, the entries o) the rule stores u_j = Σ y x
+over the mistakes of each task j, and the sum s of the u_j of each cluster. Then v_j = (a − o) u_j + o s, so a mistake
+changes one row and one sum. A task without a mistake has v_j = o s. If the graph has a fixed number of tasks, such a
+task counts in the norm; otherwise a task counts from its first mistake on. On an explicit graph, v itself is stored for
+all tasks.
 
-    rows.vectors  u, or v in an explicit graph     sums[cluster]  s     p  p
+    rows.vectors  u, or v on an explicit graph     sums[cluster]  s
 
 The weights are computed relative to the largest |v_n|, because |v_n|^p could overflow.
 """
@@ -34,7 +35,7 @@ from budgetron.engine.saved_state import Field, Layout, length, optional, requir
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
 
-LARGEST_P = 50.0  # |v|^p of numbers within a factor of 2^16, and sums of 2^60 of them, stay finite
+LARGEST_P = 50.0  # for |v| up to 2^16 (in the unit of the core), a sum of 2^60 values |v|^p is still finite
 
 
 class Parameters(RuleParameters, frozen=True):
@@ -54,7 +55,8 @@ class LinearPerceptron(Rule):
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
         s, shape = length(arrays, "sum_cluster"), (settings.n_outputs, settings.n_features)
         sums = {"sum_cluster": Field("int64", (s,)), "sums": Field("float64", (s, *shape))}
-        # The core tracks ‖v‖_p^p from step to step, and per cluster and column Σ_j φ(v_j) and Σ_j |v_j|^p.
+        # The core tracks ‖v‖_p^p from step to step, and per cluster and column Σ_j φ(v_j) and Σ_j |v_j|^p, where φ(v)
+        # is sign(v)|v|^{p−1}.
         core = optional({"norm": Field("float64", (3,)), "dual_sums": Field("float64", (s, 2, *shape))}, arrays)
         return super().layout(settings, arrays) | vector_fields(settings, arrays) | sums | core
 
@@ -114,7 +116,8 @@ class LinearPerceptron(Rule):
         v = np.concatenate([self.clique_vectors(), (o * s)[None]])
         missing = 0 if graph.n_tasks is None else max(graph.n_tasks - len(self.rows), 0)
         phi, size = self.dual(v, self.p, np.append(np.ones(len(self.rows)), missing))
-        unseen = graph.n_tasks is None and r is None  # a task without a row counts in its prediction, not in the norm
+        # If the number of tasks is open, a task without a row counts in its own prediction, but not in the norm.
+        unseen = graph.n_tasks is None and r is None
         related = np.append(self.rows.cluster == cluster, missing + unseen)
         return np.asarray(size * ((a - o) * phi[-1 if r is None else r] + o * np.tensordot(related, phi, axes=1)))
 

@@ -6,8 +6,8 @@
 
 With a disconnected graph of k tasks these are k independent Perceptrons. `reference.rule` explains the symbols.
 
-In the code, `y` is y_t with two classes. With more, it is +1 for the label, and −1 for the other class with the largest
-margin. `append` stores x_t with β_t = `y`.
+In the code, `y` has one number per output. With two classes it is y_t. With more, it is +1 for the label, −1 for the
+other class with the largest margin, and 0 for the rest. `append` stores x_t with β_t = `y`.
 """
 
 from __future__ import annotations

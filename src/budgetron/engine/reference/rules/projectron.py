@@ -3,15 +3,16 @@
     H = Gram matrix of S,  k_t = kernel values of x_t with S
     α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα = K_tt − δ²
     on a mistake, δ ≤ η:   β ← β + y_t α
-    on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t.   If |S| = B:  β ← β + y_t α, or evict as `BudgetProjectron` does
+    on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t.   If S is full:  β ← β + y_t α, or evict as `BudgetProjectron`
     Projectron++, 0 < y_t f(x_t) < 1, with ℓ = 1 − y_t f(x_t):   β ← β + τ y_t α
         norm       if ℓ > δ/η:                τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1)        as published
         squared    if ℓ > δ²/η:               τ = min(ℓ/p, 2(ℓ − δ²/η)/p, 1)       DOGMA, which also stores where δ² > η
         budget     if 2ℓ − τp − 2Uδ ≥ 0:      τ = min(ℓ/p, 1),   U = ¼ √((B + 1)/ln(B + 1))       Lu et al. 2016
 
-η and the steps of Projectron++ refer to K̃ = K/c_G², because the margin is compared with 1. Projectron++ stores the
-coefficients as b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under
-`budget`, as in the tables of Lu et al.). `reference.rule` explains the other symbols.
+In both learners, δ is compared with η in K̃ = K/c_G². The steps of Projectron++ refer to K̃ too, because its margin is
+compared with 1; it stores the coefficients as b = β/c_G². In its steps on small margins, δ² and p are doubled with more
+than two classes, since two outputs change (not under `budget`, as in the tables of Lu et al.). The other symbols are
+those of `reference.rule`.
 
     unit  c_G², or 1 for Projectron      eta2  η² c_G², or η c_G² for `squared`
 """
@@ -93,7 +94,7 @@ class Projectron(BudgetProjectron):
         return f, outcome
 
     def learn_margin(self, t: Example, y: Array, loss: float) -> Outcome:
-        """Take the step of Projectron++ on a correct example with a margin below 1."""
+        """Take the step of Projectron++ on an example that is no mistake, but has a margin below 1."""
         alpha, delta2 = self.gram.project(t.k, t.k_tt)
         if delta2 <= NEGLIGIBLE * t.k_tt:
             delta2 = 0.0

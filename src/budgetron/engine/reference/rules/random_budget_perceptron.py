@@ -7,8 +7,8 @@
 
 `reference.rule` explains the symbols.
 
-If sparse rows share a pool of non-zeros, further random examples are evicted until x_t fits. A row that does not fit
-into an empty pool is not stored.
+If sparse rows share a pool of non-zeros, random examples are first evicted until x_t fits into it. A row that does not
+fit into an empty pool is not stored.
 """
 
 from __future__ import annotations

@@ -3,19 +3,20 @@
     on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
     during the first `start` examples C = κI; afterwards each mistake also sets C to a function of the w before the step
 
-w_i are the weights of task i, G_ij = w_i·w_j, and Σ is the sum of the G of all mistakes after the first `start`
+w_i are the weights of task i, and G_ij = w_i·w_j. Σ is the sum of the G before each mistake after the first `start`
 examples. A mistake on a row of zeros is counted, but changes nothing.
 
-The right column is the update as printed in SRDV11, with A = C⁻¹. For logdet and von Neumann, both columns give the
-same C. For covariance and batch, the right column is used with `as_printed`, and the left one otherwise.
+There are four kinds of relations. The left column of the table is the new C. The right column is the update as printed
+in SRDV11, with A = C⁻¹. For logdet and von Neumann, both columns give the same C. For covariance and batch, the right
+column is used with `as_printed`, and the left one otherwise.
 
     logdet          C = κI + ηΣ                                          A ← (A⁻¹ + ηG)⁻¹
     von Neumann     C = κ exp(ηΣ)                                        A ← exp(log A − ηG)
     covariance      C_ij = covariance of w_i and w_j over the features   A_ij ← that covariance
     batch           C = G^½ / tr G^½                                     A ← G^½ / tr G^½
 
-Spectral relations are another rule, which uses C when it predicts: the 2p-norm matrix Perceptron of CCG10, one task per
-step. `start` and the scaling below do not apply to it.
+Spectral relations are another rule, which uses C when it predicts: the 2p-norm matrix Perceptron of CCG10, with one
+task per step. `start` and the scaling below do not apply to it.
 
     on a mistake of task i:   v_i ← v_i + y x;   f_i(x) = (C_i1 v_1 + … + C_ik v_k)·x
     C = tr(G^p)^{1/p−1} G^{p−1},   G_ij = v_i·v_j
@@ -25,16 +26,15 @@ CCG10: Cavallanti, Cesa-Bianchi and Gentile. Linear Algorithms for Online Multit
 
 Unless `as_printed`, C is scaled to the trace κk. Without scaling, only the C of batch would stay bounded: a larger C
 makes w larger, and a larger w makes C larger. With `as_printed`, a new C whose trace exceeds 10^12 κk is ignored, and
-the previous C stays. Without it, a new C of trace 0 is ignored.
+the previous C stays. Without `as_printed`, a new C of trace 0 is ignored.
 
 If the parameter `tasks` is set, κ and k are this number, as in SRDV11. But if more tasks than that make a mistake, k is
-the number of these tasks.
-Otherwise κ = 1, and k is the number of tasks with at least one mistake. If C_ii is (nearly) 0, for example because task
-i has no weights yet, its steps use C_ii = κ, also with `as_printed`.
+the number of these tasks. If `tasks` is not set, κ = 1, and k is the number of tasks with at least one mistake. If C_ii
+is (nearly) 0, for example because task i has no weights yet, its steps use C_ii = κ, also with `as_printed`.
 
 With a `rank` r, C is stored in O(k r) numbers: C = base·I + F Fᵀ, where F has r columns. For logdet and von Neumann, Σ
-is sketched by frequent directions: Σ ≈ L Lᵀ, where L has r columns. For covariance and batch, the columns of F are the
-eigenvectors of the r largest eigenvalues of C, times the roots of these eigenvalues.
+is approximated by the method of frequent directions: Σ ≈ L Lᵀ, where L has r columns. For covariance and batch, base is
+0, and the columns of F are the eigenvectors of the r largest eigenvalues of C, times the roots of these eigenvalues.
 
     rows.vectors  w or v     C  C     sigma  Σ     sketch  L     factor, base  F, base     unit  κ
 """
@@ -147,7 +147,7 @@ class RelationPerceptron(Rule):
         return f, Outcome.MISTAKE | Outcome.UPDATED
 
     def row_of(self, task_id: int, cluster: int) -> int:
-        """Return the row of a task. A new task begins unrelated to the others."""
+        """Return the row of a task, which may be new. A new task begins unrelated to the others."""
         n, r = len(self.rows), self.rows.add(task_id, cluster)
         if r == n:
             self.C, self.sigma = (np.pad(matrix, (0, 1)) for matrix in (self.C, self.sigma))
@@ -205,8 +205,8 @@ class RelationPerceptron(Rule):
     def set_relations(self, C: Array, other_trace: float) -> None:
         """Scale C and use it from now on, unless its trace is out of range (see `scale_for`).
 
-        C has the tasks with at least one mistake. If the parameter `tasks` is set, other tasks are expected, whose part
-        of C is not stored: `other_trace` is the trace of that part.
+        C has the tasks with at least one mistake. If the parameter `tasks` is set, other tasks are expected. Their part
+        of C is not stored; `other_trace` is the trace of that part.
         """
         if scale := self.scale_for(float(np.trace(C)) + other_trace):
             self.C = C * scale
@@ -241,7 +241,7 @@ class RelationPerceptron(Rule):
             self.base, self.factor = base * scale, factor * np.sqrt(scale)
 
     def spectral(self) -> Array:
-        """Return C of the 2p-norm rule; it does not depend on the size of the weights."""
+        """Return C of the 2p-norm rule. Multiplying all weights by the same number does not change C."""
         W = self.rows.vectors.reshape(len(self.rows), -1)
         values, U = np.linalg.eigh(W @ W.T)
         z = np.maximum(values, 0.0) / max(float(values.max(initial=0.0)), 1e-300)
@@ -251,7 +251,7 @@ class RelationPerceptron(Rule):
 
     @property
     def n_tasks(self) -> int:
-        """k: the parameter `tasks`, or the number of tasks with a mistake if that is larger."""
+        """k: the parameter `tasks`, or the number of tasks with a mistake if this number is larger."""
         return max(self.p.tasks or 0, len(self.rows))
 
     def query(self, name: str, examples: Iterable[Located]) -> dict[str, Any]:

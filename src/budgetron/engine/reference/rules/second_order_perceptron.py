@@ -4,18 +4,18 @@
     on a mistake:  ρ = R k_t,  s = a + K_tt − k_tᵀρ,   e = (ρ, −1)
         R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s,   S ← S ∪ {t}
 
-f is the margin of Cavallanti, Cesa-Bianchi and Gentile 2010 multiplied by s/a. This factor is positive, so both margins
-make the same mistakes. In their paper, a is 1. `reference.rule` explains S, B, K, k_t and K_tt.
+f is the margin of Cavallanti, Cesa-Bianchi and Gentile 2010 multiplied by s/a. This factor is positive, so the mistakes
+are the same. In their paper, a is 1. `reference.rule` explains S, B, K, k_t and K_tt.
 
-Within a budget, f and R belong to a Gaussian process that is restricted to the span of S. With the Gram matrix H of S,
-P = H⁻¹ and α = P k_t:
-    an x_t in the span of S (δ² = 0) is not stored:   e = ρ − α,  and R and β as above
+Within a budget, f and R belong to a Gaussian process that is restricted to the span of S. H is the Gram matrix of S,
+P = H⁻¹, α = P k_t, and δ² = K_tt − k_tᵀα is the squared distance of x_t from the span:
+    an x_t with δ² = 0 (up to rounding) is not stored:   e = ρ − α,  and R and β as above
     if |S| = B + 1:   r = argmin ‖β_j‖/√P_jj over all,   γ = −P_·r/P_rr,   β_j ← β_j + γ_j β_r,
                       R_ij ← R_ij + γ_i R_rj + R_ir γ_j + γ_i R_rr γ_j,   S ← S \\ {r}
-Both f and R are then as if x_r were replaced by its projection on the others. With more than two classes y_t is +1 for
-the label, −1 for the other class with the largest margin, and 0 for the rest; all classes share R.
+The last step leaves f and R as if x_r were replaced by its projection on the others. With more than two classes y_t is
++1 for the label, −1 for the other class with the largest margin, and 0 for the rest; all classes share R.
 
-    weights.beta  β     R  R     labels  y_S     gram.H  H     ridge  a
+    weights.beta  β     labels  y_S     gram.H  H     ridge  a
 
 The labels are needed if the kernel's γ changes during the first rows (``gamma="scale"``): R and β are then computed
 again from the stored examples.
@@ -71,7 +71,8 @@ class SecondOrderPerceptron(MistakeDriven):
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
         B = settings.capacity
-        own = 8 * (B + 1) ** 2 + 8 * B * settings.n_outputs + 3 * 8 * (B + 1)  # R, labels; ρ, e and a row of R
+        # R, the labels, and working memory for ρ, e and a row of R.
+        own = 8 * (B + 1) ** 2 + 8 * B * settings.n_outputs + 3 * 8 * (B + 1)
         return super().bytes_beyond(settings, compiled) + own + memory.gram_bytes(B, compiled)
 
     def __init__(self, settings: Settings) -> None:
@@ -107,9 +108,9 @@ class SecondOrderPerceptron(MistakeDriven):
     def innovation(self, t: Example) -> tuple[Array, float]:
         """Return ρ, and s, the variance of y_t given the mistakes so far, which is at least a.
 
-        Without a budget R is at most I/a, so s is also at least a‖ρ‖². Within a budget k_tᵀR k_t is at most K_tt. In
-        exact arithmetic both hold. For huge kernel values rounding can violate them, and R would then grow without
-        bound, so s is raised, or R is scaled down, until they hold.
+        In exact arithmetic, two bounds hold: s ≥ a‖ρ‖² without a budget, because R is at most I/a, and k_tᵀR k_t ≤ K_tt
+        within a budget. For huge kernel values, rounding can violate them, and R would then grow without bound. So s is
+        raised, or R is scaled down, until they hold.
         """
         rho = self.R @ t.k
         explained = float(t.k @ rho)

@@ -10,8 +10,8 @@ It is mtbprj-2 in Cavallanti and Cesa-Bianchi 2012.
             r = argmin over the old members of ‖(β_1)_j … (β_k)_j‖₂ / √P_jj,   γ_j = −P_jr / P_rr
             (β_l)_j ← (β_l)_j + γ_j (β_l)_r for every l and every j ≠ r, including t,   S ← S \\ {r}
 
-(β_l)_j is the weight of x_j for task l. The rule is that of `BudgetProjectron`, which implements the steps, with K' in
-place of K and this table of weights in place of β. The table is `SharedTable`, which stores C with β = A⁻¹C.
+(β_l)_j is the weight of x_j for task l, one of k tasks. `BudgetProjectron` implements the steps. Here, K' takes the
+place of K, and this table of weights the place of β. The table is `SharedTable`, which stores C with β = A⁻¹C.
 `reference.rule` explains the other symbols.
 """
 
@@ -47,7 +47,7 @@ from budgetron.engine.saved_state import (
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
 
-# The core's log of evictions: the largest number of slots in it, and of rows that already include the logged evictions.
+# Limits of the core's log of evictions: the number of slots in it, and of rows that already include these evictions.
 LOG_SLOTS, CURRENT_ROWS = 48, 128
 
 
@@ -71,9 +71,10 @@ class SharedProjectron(BudgetProjectron):
         rows, sums = Field("int64", (r,)), Field("int64", (s,))
         tables = {"table_key": rows, "table_cluster": rows, "table_stamp": rows, "sum_cluster": sums, "sum_stamp": sums,
                   "table": Field("float64", (r, outputs, n)), "sum": Field("float64", (s, outputs, n))}  # fmt: skip
-        # The core also saves the position of each row in its table, and the norms of the weights in one of two forms.
-        # With many rows, it saves the evictions that only the `current` rows include. (Earlier versions applied all
-        # evictions before saving, and saved only their number: `table_evictions`.)
+        # The core also saves the position of each row in its table, and the norms of the weights in one of two forms:
+        # `table_squares` or `table_gram`. With many rows, it saves a log of evictions that only the rows marked as
+        # `current` include. (Earlier versions applied all evictions before saving, and saved only their number:
+        # `table_evictions`.)
         fields = tables | optional({"table_place": rows, "sum_place": sums}, arrays) | gram_fields(arrays)
         norms = {"table_squares": Field("float64", (n,)), "table_gram": Field("float64", (triangle(n),)),
                  "table_evictions": Field("int64")}  # fmt: skip
@@ -136,7 +137,7 @@ class SharedProjectron(BudgetProjectron):
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None and settings.parameters.max_task_rows is not None
-        # The squared norms of the table's columns, and on an explicit graph one task's row of them.
+        # The squared norms of the table's columns, and on an explicit graph a vector of working memory.
         squares = settings.capacity * 8 * (2 if isinstance(settings.graph, Explicit) else 1)
         rows: int = settings.parameters.max_task_rows * cls._row_bytes(settings)
         return memory.gram_bytes(settings.capacity, compiled) + squares + rows + cls._batch_bytes(settings)
@@ -190,7 +191,7 @@ class SharedProjectron(BudgetProjectron):
         return super().correct(t, y)
 
     def forget(self, task_id: int) -> None:
-        """Remove the task's row, and project its examples on the others, to preserve the other tasks' predictions."""
+        """Remove the task's row, and project its examples on the others, so that other predictions change little."""
         self.weights.forget(task_id)
         while (slots := np.flatnonzero(self.store.task_id == task_id)).size:
             self.project_out(int(slots[0]), self.gram.inverse())

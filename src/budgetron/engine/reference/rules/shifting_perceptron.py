@@ -4,11 +4,11 @@
 
     polynomial   φ = M/(λ + M)     after m mistakes, the example of mistake i has |β| ≈ (i/m)^λ
     fixed        φ = 1 − a         after m mistakes, the example of mistake i has |β| = (1 − a)^(m − i);
-                                   a = ln(B)/B unless it is set
+                                   a = ln(B)/B unless the parameter `amount` is set
 
 The polynomial form without a budget is the Shifting Perceptron. The fixed form is a Forgetron whose shrinking does not
-depend on the stream: the oldest example has the weight (1 − a)^B when it is removed, about 1/B for the default a. Its
-mistake bound for comparators that shift is in `theory.fixed_shrink_bound`.
+depend on the stream: the oldest example has the weight (1 − a)^B when it is removed, about 1/B for the default a. The
+mistake bound of the fixed form for comparators that shift is in `theory.fixed_shrink_bound`.
 
     amount  λ or a     shrink  which of the two forms
 
@@ -64,7 +64,7 @@ class ShiftingPerceptron(MistakeDriven):
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
-        order = settings.capacity * 8 if settings.pool else 0  # slots by arrival: one sparse row may evict several
+        order = settings.capacity * 8 if settings.pool else 0  # slots by arrival: a sparse row may evict several
         return super().bytes_beyond(settings, compiled) + order
 
     def __init__(self, settings: Settings) -> None:
@@ -98,5 +98,5 @@ class ShiftingPerceptron(MistakeDriven):
 
 
 def shrink_for(budget: int) -> float:
-    """Return a = ln(B)/B. With it, the oldest of B examples has a weight of about 1/B."""
+    """Return a = ln(B)/B, with which an example has a weight of about 1/B when it is removed."""
     return math.log(budget) / budget

@@ -1,11 +1,12 @@
 """Budget maintenance that projects the smaller half of the stored examples on the larger half (Ahpatron).
 
-    |S| = B, before t is stored, with ν = ‖f‖:
-        L = the B/2 examples with the largest ‖β_j‖ √K_jj (among ties the oldest),   D = the others
+    if |S| = B, before t is stored, with ν = ‖f‖:
+        L = the B/2 examples (rounded down) with the largest ‖β_j‖ √K_jj (among ties the oldest),   D = the others
         β_L ← β_L + (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 
-H is the Gram matrix of S in K̃ = K/c_G², K the multitask kernel; ϱ is the parameter `ridge`. (The code computes H in K,
-with the ridge ϱ c_G².) |S| is at most B. Just after a full store was halved and t was stored, |S| is B/2 + 1.
+H is the Gram matrix of S in K̃ = K/c_G², where K is the multitask kernel, and ϱ is the parameter `ridge`. (The code
+computes H in K, with the ridge ϱ c_G².) Just after a full store was halved and t was stored, |S| is B/2 + 1. If sparse
+rows share a pool of non-zeros, the store is also halved until x_t fits.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from budgetron.engine.settings import Settings
 
 
 class Halve(Remove):
-    """A full store is halved."""
+    """A full store is halved before an example is stored."""
 
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
         half = settings.capacity // 2
-        # The factor of H_LL, the vectors beside it, and which examples stay.
+        # The factor of H_LL, vectors of working memory, and which examples stay.
         return triangle(half) * 8 + half * 8 * 9 + settings.capacity * 8 * 4
 
     def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:

@@ -23,7 +23,7 @@ STORED = Outcome.UPDATED | Outcome.STORED
 class Method(ABC):
     """One method to stay within the budget: how it learns an example and evicts one, its state and its memory.
 
-    Every method implements `evict`. The other steps have defaults, which most methods keep.
+    Every method implements `evict`. The other steps have defaults.
     """
 
     projects: ClassVar[bool] = False  # whether examples at most η from the span of the stored ones are projected
@@ -52,7 +52,7 @@ class Method(ABC):
     # ---- learning
 
     def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
-        """Learn x_t with a step of τ: store it, then evict one if there are too many."""
+        """Learn x_t with a step of τ: make room for it in the pool, store it, and evict one if there are too many."""
         rule = self.rule
         if not rule.store.fits_alone(t.x):
             return Outcome(0)

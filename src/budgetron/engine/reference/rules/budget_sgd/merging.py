@@ -7,11 +7,14 @@
 
 β_z K_z is the projection of the pair on K_z. With p = ‖β_m‖², q = ‖β_n‖² ≥ p, s = ⟨β_m, β_n⟩ and L = −ln κ,
 ‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output, h is in [0, 1] if the signs agree, and
-otherwise below 0, where z is beyond the larger example. With several outputs, the three intervals `INNER`, `BELOW` and
-`ABOVE` are searched. Among equal maxima, the lowest h is taken. If m is the only example of its task, it is removed.
+otherwise below 0, where z is beyond x_n, the example with the larger coefficient. With several outputs, the three
+intervals `INNER`, `BELOW` and `ABOVE` are searched, unless β_m and β_n are collinear. Among equal maxima of one
+interval, the lowest h is taken; an earlier interval takes precedence. If m is the only example of its task, it is
+removed.
 
-A merged sparse row has the features of both, so it has at most as many non-zeros as both: merging never exceeds a pool.
-But merging frees few non-zeros. If a new row does not fit into the pool, the smallest examples are removed.
+A merged sparse row has the features of both rows, so it has at most as many non-zeros as both together. So merging
+never exceeds a pool of non-zeros, but it frees few of them. If a new row does not fit into the pool, the examples with
+the smallest coefficients are removed.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from budgetron.engine.saved_state import require
 from budgetron.engine.settings import Settings
 from budgetron.kernels import Gaussian
 
-# Brackets of h: z between the two examples, beyond x_n, and beyond x_m.
+# Intervals of h: z is between the two examples, beyond x_n, or beyond x_m.
 INNER, BELOW, ABOVE = (0.0, 1.0), (-5.0, 0.0), (1.0, 6.0)
 # For larger L, κ = e^(−L) is below the rounding error of 1. Merging is then the same as removing, and the maxima are
 # too narrow for a search.
@@ -39,7 +42,7 @@ EQUAL = 1 + 1e-12  # values within this factor count as equal, so that rounding 
 
 
 class Merge(Method):
-    """The smallest example is merged with another one of its task."""
+    """The example with the smallest coefficient is merged with another one of its task."""
 
     n_merged = 0
 
@@ -51,7 +54,7 @@ class Merge(Method):
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         if not compiled:
             return 0
-        if settings.sparse:  # two rows and their merger, at most as long as the pool: indices and values
+        if settings.sparse:  # indices and values of two rows and of their merger, each at most as long as the pool
             return min(settings.n_features, settings.pool or settings.n_features) * (3 * 4 + 3 * 8)
         return 2 * settings.n_features * 8
 
@@ -81,12 +84,12 @@ class Merge(Method):
         return m
 
     def merge(self, m: int, partners: Integers) -> None:
-        """Put the best merger of m and one of its partners into the slot of the partner."""
+        """Merge m with the partner of least loss, and put the result into the slot of that partner."""
         rule, beta = self.rule, self.rule.weights.beta
         kappa = rule.store.kernel_row(rule.store.rows.instance(m))[0]
         mergers = [merged(*self.products(m, int(n)), float(kappa[n])) for n in partners]
         losses = np.array([loss for _, loss in mergers])
-        p = self.products(m, m)[0]  # ‖β_m‖² is the loss of removing m, an upper bound of all losses
+        p = self.products(m, m)[0]  # ‖β_m‖², the loss of removing m, is an upper bound of all losses
         tied = np.flatnonzero(losses <= losses.min() * TIED + ZERO * p)
         best = int(tied[np.argmin(rule.store.arrival[partners[tied]])])
         n, h = int(partners[best]), mergers[best][0]
@@ -106,7 +109,7 @@ def distance(kappa: float) -> float:
 
 
 def merged(p: float, q: float, s: float, kappa: float) -> tuple[float, float]:
-    """Return h and the loss of the best merger, for p ≤ q."""
+    """Return the best h and its loss, for p ≤ q."""
     L = distance(kappa)
     if L <= 0:
         return 0.0, 0.0  # x_m = x_n: the coefficients add up, and nothing is lost
@@ -131,7 +134,7 @@ def value(h: float, p: float, q: float, s: float, L: float) -> float:
 
 
 def golden(low: float, high: float, p: float, q: float, s: float, L: float) -> float:
-    """Return where `value` is largest in a bracket, up to 1e-4, by golden-section search."""
+    """Return where `value` is largest in an interval, up to 1e-4, by golden-section search."""
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = value(left, p, q, s, L), value(right, p, q, s, L)
     while high - low > 1e-4:

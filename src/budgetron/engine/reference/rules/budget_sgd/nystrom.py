@@ -1,4 +1,4 @@
-"""Budget maintenance of NOGD: the first B examples stay, and learning continues in the span of some eigenvectors.
+"""Budget maintenance of NOGD: the first B examples stay, and later steps are projected on some eigenvectors.
 
 S are the stored examples, β their coefficients, H their Gram matrix, and k(x) the kernel values of x with them. A step
 on the example x_t has the length τ and the direction y (see `rule`), and k_t = k(x_t).
@@ -39,7 +39,7 @@ MIN_EIGENVALUE = 1e-10  # relative to the largest; M divides by the square roots
 class Nystrom(Remove):
     """The first B examples stay.
 
-    Learning never evicts. The inherited `evict` is used only when the budget is made smaller.
+    Learning never evicts an example. The inherited `evict` is used only when the budget is made smaller.
     """
 
     @classmethod
@@ -99,7 +99,7 @@ class Nystrom(Remove):
     def restore(self, state: dict[str, Any]) -> None:
         rank, n, settings = int(state["rank"]), len(self.rule.store), self.rule.settings
         # After a resize to a larger budget there is room again: examples are stored until the budget is full, and then
-        # M is computed. With a pool, `n` does not tell whether there is room, so M stays.
+        # M is computed again. With a pool of non-zeros, `n` does not tell whether there is room, so M stays.
         has_room = settings.pool is None and n < (settings.capacity or n + 1)
         self.M = np.empty((0, 0)) if has_room else np.array(state["features"]).reshape(rank, -1 if rank else 0)
 

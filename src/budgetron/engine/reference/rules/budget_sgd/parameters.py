@@ -22,14 +22,15 @@ class Step(IntEnum):
 class Maintenance(IntEnum):
     """The method of budget maintenance: what happens when more than B examples are stored."""
 
-    # The smallest example has the smallest norm of its term of f; for MERGE, the smallest coefficient.
+    # Here, the smallest example is the one whose term of f has the smallest norm; for MERGE, the one with the smallest
+    # coefficient.
     REMOVE = 0  # the smallest example is evicted
     OLDEST = 1  # the oldest example is evicted
     RANDOM = 2  # a random example is evicted; the other coefficients grow, so that f keeps its expectation (BOGD)
-    WEIGHTED = 3  # as RANDOM, but small examples are evicted with higher probability (BOGD++)
+    WEIGHTED = 3  # as RANDOM, but smaller examples are evicted with higher probability (BOGD++)
     REPLACE = 4  # one example is projected on the new example alone, which replaces it (BPA-S)
-    PROJECT = 5  # the example whose projection changes f least is projected on all others
-    PROJECT_SMALLEST = 6  # the smallest example is projected on all others
+    PROJECT = 5  # the example whose projection on all others changes f least is evicted in this way
+    PROJECT_SMALLEST = 6  # the smallest example is projected on all others, and evicted
     MERGE = 7  # the smallest example is merged with another one (Gaussian kernel)
     HALVE = 8  # the smaller half is projected on the larger half (Ahpatron)
     NYSTROM = 9  # the stored examples stay; steps are projected on their leading eigenvectors (NOGD)
@@ -42,10 +43,10 @@ class Parameters(RuleParameters, frozen=True):
     regularization: Annotated[float, Meta(ge=0.0)] = 0.0  # λ
     margin: Annotated[float, Meta(gt=0.0)] = 1.0  # examples with a smaller margin are learned
     radius: Annotated[float, Meta(ge=0.0)] = 0.0  # ‖f‖ ≤ radius √B; 0: no bound
-    clip: Annotated[float, Meta(ge=0.0)] = 0.0  # γ: no coefficient of BOGD above ηγ; 0: no bound
-    rescale: bool = False  # whether all coefficients shrink until none is above ηγ, instead of clipping each
+    clip: Annotated[float, Meta(ge=0.0)] = 0.0  # γ: no coefficient above ηγ after a random eviction; 0: no bound
+    rescale: bool = False  # whether `clip` multiplies all coefficients by one factor
     skip: bool = True  # whether passive-aggressive learning may skip an example
-    eta: Annotated[float, Meta(ge=0.0)] = 0.0  # examples at most this far from the span of S are projected on it
+    eta: Annotated[float, Meta(ge=0.0)] = 0.0  # PROJECT…: examples at most this far from the span of S are projected
     ridge: Annotated[float, Meta(ge=0.0)] = 5e-4  # ϱ of halving
     rank: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.2  # r/B of `nystrom`
     seed: Annotated[int, Meta(ge=0)] = 0

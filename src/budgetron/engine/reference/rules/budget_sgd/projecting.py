@@ -4,11 +4,11 @@
     Otherwise x_t is stored, and with P = H⁻¹ of the B + 1 examples:
     project            r = argmin ‖β_j‖ / √P_jj, the exact loss
     project-smallest   r = argmin ‖β_j‖ √K_jj
-    both               β_j ← β_j + β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S \\ {r}
+    in both methods    β_j ← β_j + β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S \\ {r}
 
-H is the Gram matrix of S; `rule` explains the other symbols. r may be any of the B + 1 examples. With
-passive-aggressive steps (BPA-P) it is one of the B old examples, and the new example is skipped if
-½ ‖β_r‖²/P_rr > τ ‖K_t‖² (C − τ/2), as in `removal`.
+H is the Gram matrix of S. Here, H, K_tt and k_t are values of K̃ = K/c_G²; `rule` explains the other symbols. r may be
+any of the B + 1 examples. With passive-aggressive steps (BPA-P) it is one of the B old examples, and with the parameter
+`skip` the new example is skipped if ½ ‖β_r‖²/P_rr > τ ‖K̃_t‖² (C − τ/2), as in `removal`. (The code computes with K.)
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Project(Method):
     def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
         rule = self.rule
         alpha, delta2 = self.gram.project(t.k, t.k_tt)
-        # x_t lies nearly in the span of the stored examples: its step is added to their weights.
+        # x_t is nearly in the span of the stored examples, so its step is added to their weights.
         if delta2 <= rule.eta2:
             rule.weights.add(t.task_id, t.cluster, y * tau / rule.unit, alpha)
             return Outcome.UPDATED
@@ -118,7 +118,7 @@ class Project(Method):
 
 
 class ProjectSmallest(Project):
-    """The example with the smallest ‖β_j‖ √K_jj is projected on all others (Wang, Crammer and Vucetic)."""
+    """The example with the smallest ‖β_j‖ √K_jj is projected on all others and evicted (Wang, Crammer and Vucetic)."""
 
     def to_evict(self, n: int, P: Array) -> int:
         rule = self.rule

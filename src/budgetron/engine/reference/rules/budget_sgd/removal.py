@@ -4,12 +4,12 @@ r is the example to evict, t the new example, S the stored examples. `rule` expl
 
     remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples, among ties the oldest;  S ← S \\ {r}
     oldest     r = the example that arrived first;  S ← S \\ {r}
-    random     before t is stored:  draw r with probability p_r,  β_j ← β_j/(1 − p_j) for j ≠ r,  then clip
+    random     if |S| = B, before t is stored:  draw r with probability p_r;  β_j ← β_j/(1 − p_j) for j ≠ r;  clip
                clip, if γ > 0: each ‖β_j‖ to at most ηγ, where η is `rate` and γ is `clip`.  With `rescale`, all β_j are
                multiplied by the same factor instead, so that no norm exceeds ηγ (Lu et al.)
                uniform: p_j = 1/|S|
                weighted: p_j ∝ max(0, 1 − (|S| − 1) w_j / Σw),  w_j = ‖β_j‖ √K_jj
-    replace    r = argmin ‖β_j‖² (K̃_jj − K̃_jt²/K̃_tt) over the stored examples;
+    replace    if |S| = B:  r = argmin ‖β_j‖² (K̃_jj − K̃_jt²/K̃_tt) over the stored examples;
                β_t = β_r K̃_rt/K̃_tt + τ y,  S ← S \\ {r} ∪ {t}
                with `skip`, passive-aggressive steps on a full store skip t if half of that minimum > τ ‖K̃_t‖² (C − τ/2)
 
@@ -101,7 +101,8 @@ class Random(Remove):
         survival = np.maximum(1 - p, 2.0**-52)
         survival[r] = 1.0
         beta = rule.weights.beta / survival
-        # Over many evictions, dividing by 1 − p would let coefficients grow without bound, so they are clipped.
+        # Over many evictions, dividing by 1 − p could let coefficients grow without bound. The parameter `clip` limits
+        # them.
         max_norm = rule.p.rate * rule.p.clip / rule.unit
         if max_norm > 0:
             norms = np.sqrt((beta**2).sum(axis=0))
@@ -131,14 +132,14 @@ class Weighted(Random):
         n, total = len(sizes), float(sizes.sum())
         p = np.maximum(1 - (n - 1) * sizes / total, 0.0) if total > 0 else np.full(n, 1.0)
         p = p / p.sum()
-        # Rounding may leave the last cumulative sum below 1. It is left out, so every draw above the others selects the
-        # last slot.
+        # Rounding may leave the last cumulative sum below 1. It is left out, so that every draw above the other sums
+        # selects the last slot.
         r = int(np.searchsorted(np.cumsum(p)[:-1], self.generator.uniform(), side="right"))
         return r, p
 
 
 class Replace(Method):
-    """Replace the example that loses least when it is projected on the new one."""
+    """Replace the example of which least is lost when it is projected on the new one."""
 
     def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
         rule = self.rule
@@ -149,7 +150,7 @@ class Replace(Method):
         # The condition for skipping is in the module docstring.
         if full and rule.skips(t, y, tau, weight, float(self.losses(t).min())):
             return Outcome(0)
-        # A sparse row may need more of the pool of non-zeros than one eviction frees.
+        # In the pool of non-zeros, a sparse row may need more room than one eviction frees.
         while not rule.store.fits(t.x):
             r = least(self.losses(t), rule.store.arrival)
             b = b + rule.weights.beta[:, r] * t.k[r] / t.k_tt
@@ -164,7 +165,7 @@ class Replace(Method):
         return STORED
 
     def losses(self, t: Example) -> Array:
-        """Return ‖b_j‖² (K_jj − K_jt²/K_tt), the squared norm that each example would lose by the projection on x_t."""
+        """Return ‖b_j‖² (K_jj − K_jt²/K_tt), the squared norm that the projection on x_t would lose, for every slot."""
         return self.rule.weights.norms() ** 2 * np.maximum(self.rule.k_jj - t.k**2 / t.k_tt, 0.0)
 
     def evict(self) -> int:

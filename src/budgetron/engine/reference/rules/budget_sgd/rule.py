@@ -3,20 +3,20 @@
     K̃ = K / c_G²,  f = Σ_j β_j K̃(x_j, ·),  ℓ = max(0, ϑ − y_t f(x_t)),  ϑ is the parameter `margin`
     every example:   β ← (1 − η_t λ) β          if λ > 0, except for passive-aggressive steps
     if ℓ > 0:        S ← S ∪ {t},  β_t = τ y_t,  τ = η_t,  or min(C, ℓ/‖K̃_t‖²) for passive-aggressive steps
-    if |S| = B + 1:  budget maintenance, by the method `maintenance`
-    at the end:      β ← β min(1, U/‖f‖),  U = radius √B,  if radius > 0
+    if |S| = B + 1:  budget maintenance, by the method `maintenance`; some methods make room before t is stored
+    after a step:    β ← β min(1, U/‖f‖),  U = radius √B,  if radius > 0
 
-η_t is the step size, λ the regularization, and C the limit of passive-aggressive steps (`rate`). In a step, η_t and C
-are multiplied by the weight of the example. ‖K̃_t‖² is K̃_tt, or 2K̃_tt with more than two classes, because two outputs
+η_t is the step size, λ the regularization, and C the limit of passive-aggressive steps (`rate`). For τ, η_t and C are
+multiplied by the weight of the example. ‖K̃_t‖² is K̃_tt, or 2K̃_tt with more than two classes, because two outputs
 change. `reference.rule` explains the other symbols. The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the
-largest (A⁻¹)_ii. The model stores and displays the weights b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as
-for all other learners.
+largest (A⁻¹)_ii. The model stores and displays the weights b = β/c_G², because f = Σ_j b_j K(x_j, ·), as for all other
+learners.
 
-    y     y_t; with more classes +1 for y_t and −1 for the other class with the largest margin
+    y     y_t; with more than two classes +1 for y_t and −1 for the other class with the largest margin
     tau   τ      unit  c_G²      weights.beta  b      k_jj  K_jj      norm2  ‖K̃_t‖²
 
-A loss below 1e-10 ϑ counts as 0. A passive-aggressive step makes the loss zero up to rounding, and rounding must not
-decide whether the same example is learned again.
+A loss of at most 1e-10 ϑ counts as 0. A passive-aggressive step makes the loss zero up to rounding, and rounding must
+not decide whether the same example is learned again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.saved_state import Field, Layout, optional, require
 from budgetron.engine.settings import Settings
 
-SLACK = 1e-10  # a smaller loss, relative to the margin ϑ, counts as 0
+SLACK = 1e-10  # a loss of at most this, relative to the margin ϑ, counts as 0
 
 METHODS: dict[int, type[Method]] = {
     Maintenance.REMOVE: Remove, Maintenance.OLDEST: Oldest, Maintenance.RANDOM: Random, Maintenance.WEIGHTED: Weighted,
@@ -66,7 +66,8 @@ class BudgetSgd(KernelRule):
         p = settings.parameters
         needs_lambda = p.step == Step.PEGASOS and p.regularization == 0
         require(not needs_lambda, "regularization", "above 0 for Pegasos steps", "0")
-        # The factor 1 − η_t λ must stay positive, also in the first step, which is the longest.
+        # The factor 1 − η_t λ must stay positive, also in the first step, which is the longest. (With Pegasos steps it
+        # is 0 at the first example, when nothing is stored yet.)
         loses_all = p.step in (Step.CONSTANT, Step.ROOT) and p.rate * p.regularization >= 1
         require(not loses_all, "rate", "below 1 / regularization", str(p.rate))
         METHODS[p.maintenance].check(settings)
@@ -140,7 +141,8 @@ class BudgetSgd(KernelRule):
 
         The rule minimises ½‖f' − f‖² + Cℓ', where f' and ℓ' are the function and the loss after the step. Skipping x_t
         is compared with a step that evicts x_r; `lost` is the part of ‖b_r K_r‖² that is lost. If both objectives are
-        equal, x_t is learned. They are equal, for example, if τ = ‖β_r‖ = C and x_r is unrelated to all other examples.
+        equal, x_t is learned. With two classes they are equal, for example, if τ = |β_r| = C, K_rr = K_tt, and x_r is
+        unrelated to all other examples.
         """
         if self.p.step != Step.PASSIVE_AGGRESSIVE or not self.p.skip:
             return False

@@ -14,7 +14,7 @@ from budgetron.engine.reference.rules.budgetron.sizes.shapes import (
 from budgetron.engine.settings import Settings
 
 BANK_WORDS = {0.5: "smooth ", 8.0: "detailed "}
-"""Words for the bandwidths γ·d of filters; γ is the parameter of the Gaussian kernel and d the number of columns."""
+"""Words for the bandwidths γ·d of filters. γ is the parameter of the Gaussian kernel and d the number of columns."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _on_columns(settings: Settings) -> list[list[Belief]]:
         apart = has_both and own > 1
         size = {1.0: "small prior", 10.0: "large prior", 30.0: "large prior"}.get(prior, "")
         words = [f"linear and {detail}Fourier features" if curved else "linear", size]
-        # AdaGrad's steps shrink much more slowly than those of a Bayesian filter, so it follows drift.
+        # The steps of AdaGrad shrink much more slowly than those of a Bayesian filter, so AdaGrad follows drift.
         rate = filter_rate(parameters, k)
         adapting = floor > 0 or rate > 0
         words += ["tasks differ" if apart else "tasks alike"] * has_both

@@ -1,8 +1,8 @@
 """Corrects the margins m of a Budgetron, which may be too small, too large, or biased towards one class.
 
-There are two `Curve`s, mixed in the same way as beliefs (see `mixture`). The second assumes that a share ε of the
-labels is random, such as mistakes of annotators. Then even far from the decision boundary, probabilities stay below 1.
-A curve without ε approaches 1 there. If labels are random, it therefore learns a scale that is too small. The first
+There are two `Curve`s, mixed in the same way as beliefs (see `mixture`). The second curve assumes that a share ε of
+the labels is random, such as mistakes of annotators. Then even far from the decision boundary, probabilities stay below
+1. A curve without ε approaches 1 there. So if some labels are random, it learns a scale that is too small. The first
 curve assumes ε = 0. It is better where one label is rare, because the second curve takes rare labels for random ones.
 
     z_c = s m_c + b_c,   q_c = ε/C + (1 − ε) p_c(z)
@@ -15,7 +15,8 @@ learned by online expectation maximisation; it is 0 until the first example sets
 
 s is learned by a Bayesian filter, P is its posterior variance, and h is r times the variance of m under p. P has a
 lower bound, so that s keeps following a mixture that becomes more confident as it learns. s and ε change
-probabilities; only b can change the predicted class. An example weight above 1 counts as 1.
+probabilities; only b can change the predicted class. h and the changes of s, b and ε are multiplied by the weight of
+the example; a weight above 1 counts as 1.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ often above 2."""
 FIRST_LAPSES = (0.0, 0.05)
 """ε at the first example, per curve. If it is 0, it stays 0."""
 MIN_LAPSE, MAX_LAPSE = 1e-5, 0.9
-"""Bounds of ε: above 0 so that it can grow again, and below 1 so that margins are not 0."""
+"""Bounds of ε in the second curve: above 0 so that ε can grow again, and below 1 so that margins are not 0."""
 FIRST_STEP, MIN_STEP = 0.05, 0.005
-"""The first and the smallest step of ε. It is 1/(20 + n) for example n, as if there had been 20 examples before."""
+"""The first and the smallest step of ε. The step at example n is 1/(20 + n), as if there had been 20 examples before,
+but not less than the smallest."""
 RATE = 0.002
 """Step size of the offsets."""
 MAX_CHANGE = 0.1
@@ -47,7 +49,7 @@ MIN_SCALE, MAX_SCALE = 0.25, 8.0
 
 
 class Curve:
-    """Scale, offset per output, and lapse rate ε. `index` says which of the two curves it is."""
+    """One curve: its scale, an offset per output, and its lapse rate ε. `index` is 0 for the first curve, else 1."""
 
     def __init__(self, index: int, outputs: int) -> None:
         self.first_lapse, self.min_variance = FIRST_LAPSES[index], MIN_VARIANCES[index]
@@ -92,9 +94,9 @@ class Calibration:
         self.w = np.full(2, 0.5)
 
     def margins(self, m: Array) -> Array:
-        """Return the corrected margins. For more than two classes, both m and the result are log probabilities."""
+        """Return the corrected margins of m. For more than two classes, m and the result are log probabilities."""
         mixed = mixture.margins(self._of_curves(m), self.w)
-        # The mixture raises tiny probabilities, so the sum over more than two classes may exceed 1.
+        # `mixture` raises tiny probabilities, so the sum over more than two classes may exceed 1.
         return log_probabilities(mixed) if len(mixed) > 1 else mixed
 
     def _of_curves(self, m: Array) -> Array:

@@ -6,20 +6,20 @@ features and one on bins, can together be better than the best of them. So a lin
     x_b = ℓ_b − m,   z = m + Σ_b β_b x_b
 
 m is the margin of the mixture, ℓ_b that of belief b, and z that of the combination. With more than two classes, all
-three are log probabilities, one per class, and z is normalised. A belief that sleeps has x_b = 0. All β begin at 0, so
-the combination begins as the mixture. β is learned with the online Newton step:
+three are log probabilities, one per class c, and z is normalised. A belief that sleeps has x_b = 0. All β begin at 0,
+so the combination begins as the mixture. β is learned with the online Newton step:
 
     g = [y] − p(z),   u_b = Σ_c g_c x_bc
     β += ω Pu/(1 + ω uᵀPu),   P −= ω Pu(Pu)ᵀ/(1 + ω uᵀPu),   P ← P/0.9997
 
 p(z) are the class probabilities, [y] is 1 for the true class y and 0 for the others. ω is the weight of the example; a
-weight above 1 counts as 1. P is the covariance of β. It grows a little at every step, so that β keeps following beliefs
-that still learn. A variance that would exceed its prior is set to the prior, and its covariances shrink so that
+weight above 1 counts as 1. P is the covariance of β. It is divided by 0.9997 at every step, so that β keeps following
+beliefs that still learn. A variance that would exceed its prior is set to the prior, and its covariances shrink so that
 correlations stay the same.
 
 The prediction averages the probabilities of m and z, weighted by how well each of the two has predicted (`mixture`).
-So the combination costs at most ln 2 of log loss where it does not help, and 5e-5 per example, because `mixture` shares
-10⁻⁴ of the weight.
+So where the combination does not help, it costs at most ln 2 of log loss in all, and 5e-5 per example, because
+`mixture` divides 10⁻⁴ of the weight equally.
 
 Combining predictions linearly: D. Wolpert, Stacked generalization, Neural Networks 1992. The Newton step: E. Hazan, A.
 Agarwal, S. Kale, Logarithmic regret algorithms for online convex optimization, Machine Learning 2007.
@@ -40,7 +40,7 @@ from budgetron.engine.saved_state import Field, Layout, packed, require, triangl
 PRIOR = 0.03
 """The variance of every β before the first example."""
 KEEP = 0.9997
-"""P is divided by this number at every step. Then the last 3,000 or so examples determine β."""
+"""P is divided by this number at every step. So β depends mostly on the last 3,000 examples or so."""
 
 
 class Combination:
@@ -53,7 +53,7 @@ class Combination:
     def margins(self, logs: Array, beliefs: Integers, m: Array) -> Array:
         """Return the margin of the average probabilities of m and z.
 
-        `logs` are the log probabilities of the awake `beliefs`, (beliefs, classes).
+        `beliefs` are the numbers of the beliefs that are awake, and `logs` their log probabilities, (beliefs, classes).
         """
         return m if len(beliefs) == 1 else mixture.margins(self._both(logs, beliefs, m), self.w)
 
@@ -66,7 +66,7 @@ class Combination:
         """Learn from an example of class `code` with weight ω."""
         if len(beliefs) == 1:
             return
-        # As in the calibration, heavy examples must not make β jump.
+        # Heavy examples must not make β jump, as in the calibration.
         omega = min(omega, 1.0)
         both = self._both(logs, beliefs, m)
         self.w = mixture.weights(both, self.w, code, omega)
@@ -83,7 +83,7 @@ class Combination:
     def coefficients(self, w: Array, beliefs: Integers) -> Array:
         """Return c such that the prediction is about Σ_b c_b ℓ_b over the awake beliefs.
 
-        m is taken as Σ_b w_b ℓ_b, and the margins of m and z are averaged instead of their probabilities. `w` are the
+        For this sum, m is taken to be Σ_b w_b ℓ_b, and m and z are averaged instead of their probabilities. `w` are the
         weights of these beliefs in the mixture. Both w and c have a sum of 1.
         """
         if len(beliefs) == 1:
@@ -128,9 +128,9 @@ def verify(arrays: Arrays) -> None:
 
 
 def with_one_more(state: dict[str, Any], belief: int) -> None:
-    """Insert a belief after `belief`, of which it is a copy, into the arrays of a model; used by `resize`."""
+    """Insert a copy of `belief` after it, into the arrays of a saved model; used by `resize`."""
     beta, P = np.array(state["combination_beta"]), unpacked(np.asarray(state["combination_matrix"], dtype=np.float64))
-    beta[belief] /= 2  # the two predict the same, so together they have the effect of the one before
+    beta[belief] /= 2  # the two beliefs predict the same, so together they have the effect that one had before
     state["combination_beta"] = np.insert(beta, belief + 1, beta[belief])
     P = np.insert(np.insert(P, belief + 1, 0.0, axis=0), belief + 1, 0.0, axis=1)
     P[belief + 1, belief + 1] = PRIOR

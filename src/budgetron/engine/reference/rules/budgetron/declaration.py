@@ -38,9 +38,10 @@ FilterVariances = tuple[NotNegative, NotNegative, NotNegative]
 
 
 class Parameters(RuleParameters, frozen=True):
-    """The parameters that a model file stores. Numbers of frequencies are those of the plan; `max_…` are limits.
+    """The parameters that a model file stores.
 
     A *bank* is the set of Fourier features of one bandwidth. Each frequency has two features, a cosine and a sine.
+    Numbers of frequencies are planned ones: a part may begin with fewer, and `max_…` limits how many it may get later.
     """
 
     shared: bool = True  # whether there are weights that all tasks share
@@ -49,16 +50,17 @@ class Parameters(RuleParameters, frozen=True):
     cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # fraction of own variance common to a cluster
     # `prior`, `own` and `floor` of each filter, as in `FilterBelief`.
     filters: Annotated[list[FilterVariances], Meta(max_length=64)] = []  # noqa: RUF012
-    # Step size λ of each filter that learns by AdaGrad; 0 for a Bayesian filter. Empty: all filters are Bayesian.
+    # The step size λ of each filter: above 0 if it learns by AdaGrad, 0 if it is Bayesian. Empty: all are Bayesian.
     filter_rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # The share of labels that each filter assumes to be random, with two classes. Empty: no filter does.
     filter_lapses: Annotated[list[Annotated[float, Meta(ge=0.0, lt=1.0)]], Meta(max_length=64)] = []  # noqa: RUF012
     fourier_filter: Count | None = None  # index of the filter that sees the Fourier features of bank 0
-    # γ·d of banks 1, 2, …; the filters directly after `fourier_filter` see one of them each.
+    # γ·d of banks 1, 2, … The filters directly after `fourier_filter` see one of these banks each.
     bandwidths: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
-    # Hashed cells for the own biases of tasks in each filter on Fourier features; 0: own weights are in task rows.
+    # Hashed cells for the own biases of tasks, in each filter on Fourier features. 0: own weights are in task rows.
     fourier_cells: Count = 0
-    # Short rows, for tasks without a row, in each linear filter that expects tasks to differ, except `plain_filter`.
+    # Short rows, which keep own weights of tasks without a row. Each linear filter that expects tasks to differ has
+    # this many, except `plain_filter`.
     short_rows: Count = 0
     plain_filter: Count | None = None  # index of the filter that ignores the graph
     full_covariance: bool = field(default=True, name="whole")  # whether filters store a full covariance matrix
@@ -72,23 +74,23 @@ class Parameters(RuleParameters, frozen=True):
     owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # Sparse rows: the columns that the beliefs on dense rows see. Without any, there are no such beliefs.
     frequent_columns: Annotated[list[Annotated[int, Meta(ge=0, lt=2**31)]], Meta(max_length=64)] = []  # noqa: RUF012
-    first_rows: bool = False  # sparse rows: whether the first rows are kept, and the model planned again from them
-    limit: Count = 0  # the bytes of that plan
+    first_rows: bool = False  # sparse rows: whether the first rows are kept, to plan the model again
+    limit: Count = 0  # with `first_rows`: the bytes of the model after it is planned again
     rows_beyond_limit: bool = False  # whether the rows of tasks come in addition to `limit`
     # Step size of each belief of the hashed table, for sparse rows.
     table_rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
-    # 1 for each belief on sparse rows that sees only the signs of values, otherwise 0.
+    # 1 for each belief of the hashed table that sees only the signs of values, otherwise 0.
     signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
-    # The share of the sums of squared gradients that each belief on sparse rows keeps at a step; 1 in AdaGrad.
+    # The share of its sums of squared gradients that each belief of the hashed table keeps at a step; 1 in AdaGrad.
     keeps: Annotated[list[Share], Meta(max_length=64)] = []  # noqa: RUF012
     own_cells: Count = 0  # own weights of all tasks in each AdaGrad belief on dense rows
     cells: Annotated[int, Meta(ge=0, le=2**31)] = 0  # cells of the hashed table, for sparse rows
     pairs: Annotated[int, Meta(ge=0, le=64)] = 0  # the longest row with pairs of features; 0: no belief on pairs
     max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None  # None: no limit
-    max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # limit for AdaGrad after other parts have freed memory
-    max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same limit for filters on Fourier features
+    max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # limit of AdaGrad, if other parts have freed memory
+    max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same for filters on Fourier features
     rows_may_grow: bool = False  # whether freed memory may be used for more task rows
-    bins: Annotated[int, Meta(ge=0, le=128)] = 0  # edges of the bins of each column; 0: no beliefs on binned columns
+    bins: Annotated[int, Meta(ge=0, le=128)] = 0  # edges of the bins of each column; 0: no beliefs on bins
     bin_pairs: bool = False  # whether there is a belief on pairs of bins
     bin_cells: Annotated[int, Meta(ge=0, le=2**31)] = 0  # own weights of all tasks for bins; 0: tasks have none
 
@@ -147,7 +149,7 @@ class BudgetronDeclaration(Rule):
         graph, parameters = settings.graph, settings.parameters
         require(settings.kernel is None, "kernel", "null: a Budgetron stores no examples")
         if isinstance(graph, Clique):
-            # With coupling 0 tasks share nothing; with infinite coupling they have no weights of their own.
+            # With coupling 0, tasks share nothing. With infinite coupling, tasks have no weights of their own.
             implied = (graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None)
             agrees = implied == (parameters.shared, parameters.own, parameters.clustered)
             require(agrees, "shared, own and clustered", "as the graph implies")
@@ -275,7 +277,7 @@ class BudgetronDeclaration(Rule):
 
     @classmethod
     def is_bounded(cls, settings: Settings) -> bool:
-        # A table without beliefs on columns has no rows of tasks.
+        # Without beliefs on columns, there are no rows of tasks.
         return settings.parameters.max_task_rows is not None or not shapes.has_columns(settings)
 
     @classmethod
@@ -292,12 +294,12 @@ class BudgetronDeclaration(Rule):
 
 
 def _resized_to_bytes(settings: Settings, budget: int, compiled: bool) -> Settings | None:
-    """Return settings for another budget in bytes, without the share of task names; None if it is too small."""
+    """Return settings for another budget in bytes, less the share of task names; None if the budget is too small."""
     return plan.resized(settings, budget - memory.name_bytes(budget), compiled)
 
 
 def _sufficient(settings: Settings, budget: memory.Budget, compiled: bool) -> str:
-    """Return the words for a budget that suffices, where `budget` does not: in examples, or in whole KiB."""
+    """Return the words for a budget that is large enough, in examples or in whole KiB. `budget` is too small."""
 
     def suffices(size: int) -> bool:
         if budget.bytes is None:

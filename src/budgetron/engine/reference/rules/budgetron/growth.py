@@ -1,7 +1,7 @@
 """The sizes of a Budgetron's parts: parts of large weight grow, and parts of negligible weight are dropped.
 
 `sizes/plan.py` plans the byte budget before the first example. Later, this file moves bytes between parts within that
-plan. `spare` counts the bytes of dropped parts, and of frequencies that parts have given up.
+plan. `spare` counts the bytes that dropped parts, and parts that have given up frequencies, leave to others.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from budgetron.engine.reference.rules.budgetron.sizes.shapes import dense_column
 FIRST_REVIEW = 128
 """After this many examples, the sizes of the parts are reviewed for the first time."""
 ENOUGH_WEIGHT = 0.9
-"""Parts with Fourier features may grow once they have this share of the weight; see `_use_bytes`."""
+"""Parts with Fourier features may grow once they together have this share of the weight; see `_use_bytes`."""
 RECLAIM_AFTER = 4096
-"""After this many examples, the bytes of unused frequencies may become rows for more tasks."""
+"""From this many examples on, the bytes of unused frequencies may become rows for more tasks."""
 
 
 def sizes_are_reviewed(seen: int) -> bool:
@@ -44,7 +44,7 @@ class GrowingParts(BudgetronDeclaration):
     spare: int
 
     def review_sizes(self) -> None:
-        """Drop a part that has had negligible weight for long; at some examples, let parts grow."""
+        """Drop a part that has had negligible weight for long. After that, and at some examples, let parts grow."""
         if self._drop_idle() or sizes_are_reviewed(self.n_seen + 1):
             self._use_bytes()
 
@@ -58,7 +58,7 @@ class GrowingParts(BudgetronDeclaration):
         return part.bytes(frequencies) + max(self._frequency_bytes(), frequencies * self._bytes_each())
 
     def _frequency_bytes(self) -> int:
-        """Return the bytes of the frequencies, which all parts share, if every part used as many as it may."""
+        """Return the planned bytes of the frequencies, which all parts share: those of the part that may use most."""
         return max(part.max_frequencies for part in self.parts) * self._bytes_each()
 
     def _bytes_each(self) -> int:
@@ -73,8 +73,8 @@ class GrowingParts(BudgetronDeclaration):
         are useful, and the heaviest of them gets the bytes of dropped parts. Until then, these bytes become rows for
         more tasks.
 
-        The weight of parts that are neither linear nor have Fourier features does not count: early in a stream they may
-        be better than Fourier features with few frequencies and worse than those with more.
+        Shares are of the weight of parts that are linear or have Fourier features. Other parts do not count: early in a
+        stream they may be better than Fourier features with few frequencies, and worse than those with more.
         """
         shares = list(zip(self._shares(), self.parts, strict=True))
         fourier = [(share, part) for share, part in shares if part.max_frequencies]
@@ -89,7 +89,7 @@ class GrowingParts(BudgetronDeclaration):
             of_kind = [(share, part) for share, part in fourier if type(part) is kind]
             _, best = max(of_kind, key=lambda pair: pair[0])
             for _, part in of_kind:
-                # Only the heaviest part of a kind is told that its kind has weight: see `Part.useful_frequencies`.
+                # Only the heaviest part of a kind gets the weight of the kind, see `Part.useful_frequencies`.
                 weight = sum(share for share, _ in of_kind) / compared if part is best else 0.0
                 frequencies = part.useful_frequencies(weight, self.n_seen + 1)
                 if part is heaviest:
@@ -124,7 +124,7 @@ class GrowingParts(BudgetronDeclaration):
     def _drop_idle(self) -> bool:
         parameters = self.settings.parameters
         self.idle = np.where(np.array(self._shares()) < mixture.NEGLIGIBLE, self.idle + 1, 0)
-        # A linear belief that learns by AdaGrad is cheap, and stays: no other could follow a stream that changes late.
+        # A filter that learns by AdaGrad is cheap. It stays, so that the model can follow a stream that changes late.
         # The table of sparse rows stays, because only it learns features that are new or rare.
         stays = [
             part.sees_entries or (k < len(parameters.filters) and filter_rate(parameters, k) > 0)
@@ -141,7 +141,7 @@ class GrowingParts(BudgetronDeclaration):
         part, bytes_before = self.parts[k], self._frequency_bytes()
         first = sum(other.count for other in self.parts[:k])
         self.w = np.delete(self.w, range(first, first + part.count))
-        # The weight of the dropped beliefs goes to the others in proportion.
+        # The weight of the dropped beliefs goes to the others, in proportion to their weights.
         self.w /= self.w.sum()
         self.combination.drop(range(first, first + part.count))
         del self.parts[k]

@@ -2,18 +2,18 @@
 
 A belief b is one of the models that are mixed. p_b are its class probabilities, and w_b is its weight in the mixture.
 
-    p̄ = Σ_b w_b p_b / Σ_b w_b          the prediction; the margin is its logit, or log p̄_c for more than two classes c
+    p̄ = Σ_b w_b p_b / Σ_b w_b          the prediction; its margin is logit p̄, or log p̄_c for more than two classes c
     w_b ← w_b p_b(y)^ω, normalised     the update for an example with label y and weight ω
     w_b ← (1 − 10⁻⁴) w_b + 10⁻⁴/n      so that each of the n beliefs keeps enough weight to recover
 
-Some beliefs sleep: they neither predict nor learn from an example. All sums are over the beliefs that are awake, and an
-update does not change the sum of their weights. (Sleeping experts: Y. Freund, R. Schapire, Y. Singer, M. Warmuth, Using
-and combining predictors that specialize, STOC 1997.)
+Some beliefs sleep: they neither predict an example nor learn from it. All sums are over the n beliefs that are awake,
+and an update does not change the sum of their weights. (Sleeping experts: Y. Freund, R. Schapire, Y. Singer, M.
+Warmuth, Using and combining predictors that specialize, STOC 1997.)
 
 Beliefs that share arrays form a part, and sleep together. `rule` decides which parts sleep. A part is idle while the
 weights of its beliefs add up to less than 1 %. After 2,500 consecutive idle examples, a part with Fourier features is
-awake only for every eighth example. After 5,000, a part is dropped and its memory is freed, unless it is the linear
-part that learns by AdaGrad, or the table of sparse rows.
+awake only for every eighth example. After 5,000, a part is dropped and its memory is freed, unless it is the filter
+that learns by AdaGrad, or the table of sparse rows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities, with_lapse
 
 SHARE = 1e-4
-"""The fraction of the total weight that an update divides equally between the beliefs."""
+"""The fraction of the total weight that an update divides equally between the beliefs that are awake."""
 NEGLIGIBLE = 0.01
 """A part whose beliefs together have less weight than this is idle."""
 SLEEP_AFTER, WAKE_EVERY, DROP_AFTER = 2_500, 8, 5_000
-"""Idle examples until a part with Fourier features sleeps; how often it wakes; idle examples until a part is
-dropped."""
+"""Idle examples until a part with Fourier features sleeps; it then wakes for one example in this many; idle examples
+until a part is dropped."""
 MIN_LOG_PROBABILITY = np.log(1e-6)
 """Smaller probabilities are raised to one in a million, because a belief that is so certain is wrong more often than it
 claims."""
@@ -50,7 +50,7 @@ def margins(f: Array, w: Array, lapses: Array | None = None) -> Array:
 
 
 def logs(f: Array, lapses: Array | None) -> Array:
-    """Return the log probabilities (beliefs, classes)."""
+    """Return the log probabilities (beliefs, classes), none of them below `MIN_LOG_PROBABILITY`."""
     log_p = np.maximum(np.stack([log_probabilities(row) for row in f]), MIN_LOG_PROBABILITY)
     if lapses is not None:
         has_lapse = lapses > 0
@@ -59,7 +59,7 @@ def logs(f: Array, lapses: Array | None) -> Array:
 
 
 def lapse_factors(f: Array, lapses: Array) -> Array:
-    """Return the factors logit(p)/f by which the lapse rates shrink margins f; p are probabilities with lapses."""
+    """Return the factors by which lapse rates shrink the margins f: logit(p)/f, where p includes the lapse rate."""
     factors = np.ones(len(f))
     for b in np.flatnonzero(lapses):
         no, yes = logs(f[b : b + 1], lapses[b : b + 1])[0]
@@ -73,7 +73,7 @@ def weights(f: Array, w: Array, code: int, omega: float, lapses: Array | None = 
     if len(w) == 1:
         return w
     log_p = logs(f, lapses)[:, code]
-    # Computed in logarithms relative to the best belief, so that even the largest finite ω gives neither 0/0 nor ∞ − ∞.
+    # Computed with logarithms relative to the best belief. So even the largest finite ω gives neither 0/0 nor ∞ − ∞.
     new = np.log(w) + omega * (log_p - log_p.max())
     new = np.exp(new - new.max())
     # Sleeping beliefs keep their weights, so the sum of the weights of those awake must stay the same.

@@ -1,11 +1,12 @@
 """Budgetron: how one example (x, i, y, ω) is scored and learned.
 
-    1  Compute the features of x, and find the rows of the tasks related to i.
-    2  Compute the margins f_b of every belief b, their mixture, and their combination. The model's margin is the
-       calibrated average of these two. The example is a mistake if its true class does not have the largest margin.
+    1  Compute the features of x, and find the rows of weights of the tasks related to i.
+    2  Compute the margins f_b of every belief b that is awake (`mixture`), their mixture, and their combination. The
+       model's margin is the calibrated average of these two. The example is a mistake if its true class does not have
+       the largest margin.
     3  Update the weights of the beliefs, the combination and the calibration from these margins.
-    4  Update every part. Drop a part that has had negligible weight for long, and let parts of large weight grow.
-       Update the scaler's estimates of the columns.
+    4  Update the parts of these beliefs. Drop a part that has had negligible weight for long, and let parts of large
+       weight grow. Update the scaler's estimates of the columns.
 
 i is the task, y the label and ω the weight of the example. In code, `w` are the weights of the beliefs, `parts` the
 parts that have not been dropped, `index` their positions in the list of `make_parts`, and `idle` counts for how many
@@ -40,11 +41,11 @@ from budgetron.graphs import Explicit, factor_of
 
 MAX_WEIGHT = 1e9
 """Example weights are limited to this value, so that products stay finite. The limit changes little, because the
-margin after a step grows only with the logarithm of so large a weight (`steps`)."""
+margin after a step grows only with the logarithm of a large weight (`steps`)."""
 
 
 class Budgetron(GrowingParts):
-    """Learns from every example; stores weights, no examples."""
+    """Learns from every example, and stores weights instead of examples."""
 
     name = "budgetron"
 
@@ -107,10 +108,10 @@ class Budgetron(GrowingParts):
         """Return the parts that see the next example, and the numbers of their beliefs.
 
         A part with Fourier features that has been idle for long sees few examples, which saves time, but enough of them
-        to regain weight. Linear parts are cheap and never sleep: they are the first to follow a stream that changes.
+        to regain weight. Other parts are cheap and never sleep: they are the first to follow a stream that changes.
         """
-        linear = np.array([part.frequencies == 0 for part in self.parts])
-        awake = linear | (self.idle < mixture.SLEEP_AFTER) | (self.n_seen % mixture.WAKE_EVERY == 0)
+        never_sleeps = np.array([part.frequencies == 0 for part in self.parts])
+        awake = never_sleeps | (self.idle < mixture.SLEEP_AFTER) | (self.n_seen % mixture.WAKE_EVERY == 0)
         counts = [part.count for part in self.parts]
         parts = [part for part, is_awake in zip(self.parts, awake, strict=True) if is_awake]
         return parts, np.flatnonzero(np.repeat(awake, counts))
@@ -194,7 +195,8 @@ class Budgetron(GrowingParts):
         """Return the variance of the calibrated mixture, one per output: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²).
 
         s is the scale of the calibration; w_b, f_b and V_b are the weight, the margin and the variance of belief b. The
-        lapse rates of the beliefs are included. That of the calibration, which would make margins smaller, is not.
+        lapse rates of beliefs (the shares of labels that they assume to be random) are included. The lapse rate of the
+        calibration, which would make margins smaller, is not.
         """
         e, _ = self.see(x, task_id, cluster)
         parts, beliefs = self.awake()
@@ -204,9 +206,12 @@ class Budgetron(GrowingParts):
         return np.asarray(self.calibration.scale**2 * np.maximum(0.0, w @ (v[:, None] + f**2) - (w @ f) ** 2))
 
     def _linear(self, x: Instance, task_id: int, cluster: int) -> Array:
-        """Return the weights of the linear features for a task, averaged over the beliefs, and calibrated."""
+        """Return the weights of the linear features for a task, averaged over the beliefs and calibrated.
+
+        For a model of sparse rows the result is empty.
+        """
         e, _ = self.see(x, task_id, cluster)
-        # Near the boundary, a lapse rate shrinks all margins of a belief by the same factor.
+        # Near the decision boundary, a lapse rate ε shrinks all margins of a belief by the same factor, 1 − ε.
         w = self._coefficients() * (1 - self._lapses(np.arange(len(self.w))))
         e = replace(e, linear=np.ones_like(e.linear), only_linear=True)
         columns, _ = averaged_terms(e, self.parts, w, self.calibration, self._places(e.x))
@@ -215,8 +220,8 @@ class Budgetron(GrowingParts):
     def _places(self, x: Instance) -> Integers | None:
         """Return, for each column of `Seen.row` and the constant, its position among the terms of a sparse row.
 
-        The terms are those of the entries, and the constant. A frequent column that is not among the entries is 0, and
-        its term is added to the constant. None for dense rows.
+        The terms are those of the entries, followed by the constant. A frequent column that is not among the entries is
+        0, and its term is added to that of the constant. For dense rows, the result is None.
         """
         if x.indices is None:
             return None
@@ -226,7 +231,7 @@ class Budgetron(GrowingParts):
         return np.array([*(positions.get(column, constant) for column in frequent), constant])
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
-        """Return the margin and the terms of each example. The terms do not add up to it exactly, see `terms`."""
+        """Return the margin and the terms of each example. The terms add up to about the margin, see `terms`."""
         collected: dict[str, list[Array]] = {"margins": [], "columns": [], "fourier": [], "offsets": []}
         for located in examples:
             e, _ = self.see(*located)
@@ -247,7 +252,10 @@ class Budgetron(GrowingParts):
         return of_parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in collected.items()}
 
     def forget(self, task_id: int) -> None:
-        """Remove the task's row, and clear its own weights in hashed arrays except those of a `HashedTable`."""
+        """Remove the task's row, and clear its own weights in short rows and hashed arrays.
+
+        Its own weights in a `HashedTable` remain.
+        """
         self.rows.forget(task_id)
         for part in self.parts:
             part.forget(task_id)

@@ -26,7 +26,7 @@ def averaged_terms(
 
     The axis of length 3 is the source of a term: SHARED, OWN or RELATED. `w` are the coefficients of the beliefs. The
     offset of the calibration is added to the term of the constant, which is the last feature. For sparse rows, `places`
-    says at which of the n features each column of a part for dense rows is.
+    has the position, among the n features, of each column of a part for dense rows.
     """
     columns_of_parts, fourier, first = [], [], 0
     for part in parts:
@@ -36,7 +36,7 @@ def averaged_terms(
         if places is not None and not part.sees_entries:
             of_columns, columns = columns, np.zeros((*columns.shape[:2], len(e.x.values) + 1))
             for place, column in zip(places.tolist(), np.moveaxis(of_columns, -1, 0), strict=True):
-                columns[:, :, place] += column  # several columns may be at the constant
+                columns[:, :, place] += column  # several columns may be added to the constant
         columns_of_parts.append(columns)
         fourier.append(np.einsum("b,sbo->so", weights, terms.fourier))
         first += part.count

@@ -19,7 +19,7 @@ from budgetron.engine.saved_state import clusters_of, require, verify_tasks
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
 
-_MAX_MASS = 2**24  # a mass in float32 stops growing here, because each example adds at most 1
+_MAX_MASS = 2**24  # a float32 mass (`parts.table`) stops growing here, because each example adds at most 1 to it
 
 
 def verify(settings: Settings, arrays: Arrays) -> None:
@@ -73,7 +73,7 @@ def verify(settings: Settings, arrays: Arrays) -> None:
 
 def _verify_table(settings: Settings, arrays: Arrays) -> None:
     """Reject numbers of the hashed table that learning cannot produce."""
-    # Weights may have any sign. Typical sizes, masses and squares must not be negative: their square roots and
+    # Weights may have any sign. Typical sizes, masses and sums of squares must not be negative: their square roots or
     # logarithms would be NaN.
     weights = len(settings.parameters.table_rates) * settings.n_outputs
     cells, first = arrays["table_cells"], 1 + max(2, settings.n_outputs)
@@ -110,7 +110,7 @@ def _verify_variances(settings: Settings, arrays: Arrays) -> None:
     for name in (name for name in arrays if name.endswith("_covariance")):
         full_covariance = settings.parameters.full_covariance and name not in diagonal
         variances = arrays[name][_diagonal(len(arrays[name]))] if full_covariance else arrays[name]
-        # Updates subtract from a full matrix, so rounding may leave a tiny variance slightly below 0.
+        # Updates subtract from a full matrix, so rounding may make a tiny variance slightly negative.
         lowest = (-1e-6 if arrays[name].dtype == np.float32 else -1e-9) if full_covariance else 0.0
         require((variances >= lowest).all(), f"state.{name}", "with variances that are not negative")
     for name in (name for name in arrays if name.startswith("filter") and name.endswith("_cells")):

@@ -1,11 +1,11 @@
 """Random Fourier features of Gaussian kernels on standardised columns: cos(ω·z) and sin(ω·z) for frequencies ω.
 
 Frequencies are drawn from N(0, I), stored as integers in units of 1/32 (one byte per column), and scaled by √(2γ) for a
-kernel exp(−γ‖z − z'‖²). Each is a hash of its index, so more can be added later without changing the first ones.
+kernel exp(−γ‖z − z'‖²). A frequency is a hash of its index, so more can be added later without changing the first ones.
 
 All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them
-differently. The features at one scaling are called a *bank*. In bank 0, blocks of 128 frequencies repeat: the first 96
-have γ = 1/d for d columns, the other 32 have γ = 2/d. After the first `useful_frequencies`, γ is three times as large,
+differently. The features at one scaling are called a *bank*. In bank 0, the first 96 of every 128 frequencies have
+γ = 1/d for d columns, and the other 32 have γ = 2/d. After the first `useful_frequencies`, γ is three times as large,
 because a function that needs so many frequencies has fine detail. The other banks have one γ each.
 """
 
@@ -19,9 +19,9 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64
 
 SMALL, LARGE, DETAIL = 1.0, 2.0, 3.0
-"""γ·d of most frequencies in bank 0, γ·d of every fourth block, and the factor of both for later frequencies."""
+"""In bank 0: γ·d of most frequencies; γ·d of every fourth block; the factor of both after the useful frequencies."""
 BLOCK = 32
-"""Consecutive frequencies with the same γ."""
+"""The number of consecutive frequencies with the same γ."""
 UNIT = 32
 """The integer that stands for a standard deviation of 1."""
 COLUMN_UNIT = 4096
@@ -31,7 +31,7 @@ COLUMN_UNIT = 4096
 def useful_frequencies(n_features: int) -> int:
     """Return how many frequencies are enough for most streams.
 
-    More of them cost time, and help only if the function has fine detail.
+    More frequencies cost time, and help only if the function has fine detail.
     """
     return min(1024, 48 * n_features)
 

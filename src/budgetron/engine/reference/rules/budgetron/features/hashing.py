@@ -1,8 +1,8 @@
 """Hashes, and random numbers that are computed from them.
 
 Frequencies, starting points and table cells come from integer hashes, never from a random generator. The compiled
-engine computes the same integers, so both engines, every machine and every NumPy version agree, and nothing needs to be
-saved.
+engine computes the same integers. So the results agree in both engines, on every machine and with every NumPy version,
+and nothing needs to be saved.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def gaussian(h: Hashes) -> NDArray[np.int64]:
     """
     total = sum(((h >> np.uint64(8 * byte)) & np.uint64(255)).astype(np.int64) for byte in range(8))
     deviation = np.asarray(total) - 1020
-    # Rounded to the nearest integer. Only positive integers are divided, because Python and C++ round negative
-    # quotients differently.
+    # Rounded to the nearest integer. No negative integer is divided, because Python and C++ round negative quotients
+    # differently.
     size = (np.abs(deviation) * 32 + 104) // 209
     return np.asarray(np.where(deviation < 0, -1, 1) * np.minimum(size, 127))

@@ -1,14 +1,14 @@
 """Standardises the columns of dense rows, after pulling outliers towards the median.
 
-For each column, m is a running estimate of its median and s of its spread (1.48 × median distance from m). For a value
-x:
+For each column, m is a running estimate of its median, and s one of its spread (1.48 × median distance from m). For a
+value x:
 
     r = x − m,   x̃ = m + sign(r) s ℓ(|r|/s),   ℓ(u) = u up to 3, then 3 + log(u − 2)
     z = (x̃ − μ)/σ, between −3 and 3,           μ, σ² running mean and variance of x̃
 
 x̃ limits the influence of outliers: a corrupt row, codes such as −999 and heavy tails leave μ and σ usable. A column of
 two values, or of mostly zeros, is standardised as usual. After t rows, the rate of the estimates is about 1/t (μ, σ²)
-or 2/t (m, s), but at least 0.001, so that they follow columns that drift.
+or 2/t (m, s), but at least 0.001, so that the estimates follow columns that drift.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Scaler:
         self.centre, self.spread, self.mean, self.variance = (np.zeros(d) for _ in range(4))
 
     def features(self, x: Array) -> Array:
-        """Return the standardised row z; zeros until there are estimates."""
+        """Return the standardised row z. It is 0 until there are estimates, and in columns that have not varied."""
         z = np.zeros(len(x))
         if self.count < FIRST:
             return z
@@ -55,7 +55,8 @@ class Scaler:
             self._begin(x)
             return
         t = self.count - 1
-        # If two of the first three values are equal, the spread is 0 until another value comes, and then its distance.
+        # If two of the first three values are equal, the spread is 0. The distance from m of the next value that
+        # differs from m replaces it.
         self.spread = np.where(self.spread == 0, np.abs(x - self.centre), self.spread)
         deviation = self._compressed(x) - self.mean
         rate = max(1 / (t - 1), MIN_RATE)

@@ -1,20 +1,21 @@
-"""One belief trained by AdaGrad on the linear features and the Fourier features of bank 0, with rate λ, own share ρ.
+"""One belief that learns by AdaGrad on the linear features and the Fourier features of bank 0.
 
     φ = [linear features, √(1/D) · Fourier features of D frequencies],   f = Σ (w + √ρ w_i) φ
     G += (gφ)²,   w += λ gφ/√G,         and the same for w_i with √ρ φ
 
-w are the shared weights, w_i the own weights of task i, and G the sum of squared gradients of each weight. On a graph,
-the own weights of all tasks related to i are used, each with its coefficient. Without shared weights, ρ is 1. g is the
-negative gradient of the log loss with respect to an output: ω([y] − p), for an example of weight ω. p is the
-probability of the output's class, and [y] is 1 for the true class and 0 for the others.
+w are the shared weights, w_i the own weights of task i, and G the sum of squared gradients of each weight. λ is the
+step size, and ρ says how much own weights count; without shared weights, ρ is 1. On a graph, the own weights of all
+tasks related to i are used, each with its coefficient. g is the negative gradient of the log loss with respect to an
+output: ω([y] − p), for an example of weight ω. p is the probability of the output's class, and [y] is 1 for the true
+class and 0 for the others.
 
 The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of
-the task id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less
-accuracy than having no own weights. A run has cells for the planned frequencies; frequencies that are added later have
-no own weights. Weights are float32.
+the task id. Runs of different tasks may overlap. So with few cells, unrelated tasks share weights, which costs less
+accuracy than having no own weights. A run has cells for the planned frequencies; frequencies that are added beyond the
+plan have no own weights. Weights are float32.
 
 When the part starts to use more frequencies, the shared weights of Fourier features are scaled, so that the shared part
-of f does not change. G of a new weight begins with a quarter of the mean G of the Fourier features in use. If it began
+of f does not change. G of a new weight begins with a quarter of the mean G of the Fourier features in use. If G began
 with 0, thousands of new weights would all take a step of size λ at once, and f would change too much. Own weights are
 not scaled, because a cell may belong to a column for one task and to a Fourier feature for another.
 """
@@ -41,7 +42,7 @@ MIN_SQUARE = np.float32(1e-30)
 FIRST_SQUARES = 0.25
 """G of a new weight, as a fraction of the mean G of the Fourier features in use."""
 MIN_ERROR = 1e-3
-"""An example with ω(1 − p) below this, for the true class, changes nothing: with weight 1, if p is above 99.9 %."""
+"""An example with ω(1 − p) below this changes nothing, where p is that of the true class. If ω is 1: p above 99.9 %."""
 
 
 def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate: float) -> None:
@@ -52,7 +53,7 @@ def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate
 
 
 class FourierAdaGrad(WithoutRows):
-    """The belief with step size `rate` (λ) and own share `own` (ρ).
+    """The belief with the step size `rate` (λ) and the own share `own` (ρ).
 
     `cells` is the number of own weights of all tasks. If that is less than one run, there are no own weights.
     """
@@ -93,7 +94,7 @@ class FourierAdaGrad(WithoutRows):
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
         # With more frequencies, AdaGrad needs more examples before it predicts better than the filters. So it may grow
-        # to the limit as soon as its weight is not negligible; waiting for a large weight would be too late.
+        # to the limit as soon as the weight of its kind is not negligible. A large weight would come too late.
         if weight >= NEGLIGIBLE:
             return self.frequency_limit
         return min(self.frequency_limit, useful_frequencies(self.columns - 1))
@@ -137,7 +138,7 @@ class FourierAdaGrad(WithoutRows):
         return f[None]
 
     def variances(self, e: Seen) -> Array:
-        """Return how far a step with g = 1 would move f. It decreases as squared gradients add up.
+        """Return about how far a step with g = 1 would move f. This decreases as squared gradients add up.
 
         AdaGrad has no posterior, so this is used instead of a variance.
         """

@@ -7,8 +7,9 @@ more feature:
     b += λ g/√(Σ g²)                                    the bias
     n_c = Σ_j φ_j log(M_jc/M_c)                         the weight of n:  κ += 0.3 gn/√(1 + Σ (gn)²)
 
-g is the negative gradient of the log loss with respect to an output, and S += (g² − S)/256 its running mean square.
-M_jc is the mass of feature j in class c, and M_c the mass of all features in class c. `table` says why there is c.
+g is the negative gradient of the log loss with respect to an output, and S += (g² − S)/256 its running mean square. λ
+is the step size, and `keep` the share of G that stays at a step: 1 in AdaGrad. M_jc is the mass of feature j in class
+c, and M_c the mass of all features in class c. `table` explains masses, and the factor c of S.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MEAN_RATE = 1 / 256
 PRIOR_MASS = 0.1
 """Prior mass of every feature in each class: M_jc before any example."""
 TOTAL_MASS = 1000 * PRIOR_MASS
-"""Prior mass of every class: M_c before any example."""
+"""Prior mass of every class: M_c before any example, as if there were 1,000 features."""
 BAYES_RATE = 0.3
 """Step size of κ."""
 MIN_ERROR = 1e-5
@@ -43,7 +44,7 @@ def first_mean_squares(beliefs: int, outputs: int) -> Array:
 
 
 def gradients(f: Array, code: int, omega: float, mean_squares: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return g (beliefs, outputs), and which beliefs take a step; update S in place.
+    """Return g (beliefs, outputs), and which beliefs take a step; update S, `mean_squares`, in place.
 
     Beliefs that are nearly certain of the true class take no step, and their g is 0.
     """
@@ -75,9 +76,10 @@ def step_bayes(bayes: Array, squares: Array, gradient: Any) -> None:
 
 
 def evidence(mass: Array, total: Array, outputs: int) -> Array:
-    """Return the evidence of each feature with φ = 1, (features, outputs), given M_jc and M_c.
+    """Return the evidence of each feature with φ = 1, (features, outputs).
 
-    For two classes it is the log ratio of the second class to the first.
+    `mass` is M_jc without its prior, and `total` is M_c. For two classes, the evidence is the log ratio of the second
+    class to the first. For more, it is the logarithm of each class minus their mean.
     """
     logs = np.log((mass + PRIOR_MASS) / total)
     return np.asarray(logs[:, 1:] - logs[:, :1] if outputs == 1 else logs - logs.mean(axis=1, keepdims=True))

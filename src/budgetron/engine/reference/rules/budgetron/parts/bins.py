@@ -1,24 +1,25 @@
 """The beliefs of a Budgetron on binned columns.
 
 A sum of steps describes thresholds and jumps, which linear and Fourier features describe badly. The first E rows that
-have a positive weight are stored. Sorted within each column, they are the edges of its bins, so that bins contain about
-equally many rows. Column j of a row has a fine bin, the number of edges below x_j, and a coarse bin, which counts only
-every (E/8)-th edge. Until there are E rows, only the biases learn.
+have a positive weight are stored. The values of a column in these rows, sorted, are the edges of its bins, so that bins
+contain about equally many rows. Column j of a row has a fine bin, the number of edges below x_j, and a coarse bin,
+which counts only every (E/8)-th edge. Until there are E rows, only the biases learn.
 
     f₀ = b + b_i + φ Σ_j (w_j + v_j) + κ n     b_i: bias of task i; w_j, v_j: weights of the fine and the coarse bin
     f₁ = f₀ + φ Σ_j u_ij                       u_ij: own weight of task i for the coarse bin of column j
     f₂ = f₀ + ψ Σ_{j,l} w_jl                   w_jl: weight of the coarse bins of two columns together
 
 φ is 1/√(2d) for d columns, and ψ is 1/√(number of pairs). n is the evidence of naive Bayes over the 2d bins of the
-row, and κ its learned weight. The weights of f₀ follow the gradient of f₀, and the weights that f₁ and f₂ add follow
-the gradients of f₁ and f₂, by AdaGrad (`adagrad_and_bayes`): c is 2 for weights that all tasks share, and 4 for own
-weights and for pairs. On a graph, b_i and u_ij are sums over the tasks related to i, as in the other parts.
+row, and κ its learned weight. b is the bias that all tasks share. The weights learn by AdaGrad (`adagrad_and_bayes`,
+with c = 2 for weights that all tasks share, and 4 for own weights and for pairs). The weights of f₀ follow the gradient
+of f₀; those that f₁ adds follow the gradient of f₁, and those that f₂ adds that of f₂. On a graph, b_i and u_ij are
+sums over the tasks related to i, as in the other parts.
 
 Coarse bins learn faster, because each sees more examples; fine bins learn the details. Pairs and own weights have
 coarse bins only, because there are many of them.
 
-The own weights of all tasks are in one array, at the hash of task and bin, so two of them may share a number. The own
-biases are in the first eighth of it, where fewer weights share a number, because they matter most.
+The own weights of all tasks are in one array, at the hash of task and bin, so two of them may share a place. The own
+biases matter most. They are in the first eighth of the array, where fewer weights share a place.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ COARSE_EDGES = 8
 COARSE = COARSE_EDGES + 1
 """Coarse bins per column."""
 RATE, PAIR_RATE = 0.4, 1.0
-"""Step size λ of all weights but those of pairs, and that of pairs."""
+"""Step size λ of the weights: of pairs `PAIR_RATE`, of all others `RATE`."""
 OWN_PRIOR, PAIR_PRIOR = 4.0, 4.0
 """c of own weights and of pairs."""
 CELLS_PER_BIAS = 8
-"""One in this many own weights is a bias."""
+"""One in this many places for own weights is for a bias."""
 
 
 def n_pairs(columns: int) -> int:
@@ -67,7 +68,9 @@ def n_pairs(columns: int) -> int:
 
 
 class BinnedColumns(WithoutFrequencies, WithoutRows):
-    """`edges` (E) is a multiple of 8. `cells` is the number of own weights of all tasks; 0 if tasks have none.
+    """The beliefs on binned columns.
+
+    `edges` (E) is a multiple of 8. `cells` is the number of places for own weights of all tasks; 0 if tasks have none.
 
     In code: `slots` has a row per bin, with the mass of each class, the weights and their G; `own` and `pairs` have
     rows of weights and their G. `rows` counts the stored rows.
@@ -118,7 +121,7 @@ class BinnedColumns(WithoutFrequencies, WithoutRows):
         return [(r, self._bias_cell(task_id)) for r, task_id, _ in e.related if self.cells]
 
     def _own(self, e: Seen) -> list[tuple[float, Integers]]:
-        """Return the coefficient of every related task, and where its weights are, one per column."""
+        """Return the coefficient of every related task, and where its weights are: one place per column."""
         bins = np.arange(self.columns) * COARSE + self._bins(e)[1]
         return [(r, self._own_cells(task_id, bins)) for r, task_id, _ in e.related if self.cells]
 
@@ -126,13 +129,13 @@ class BinnedColumns(WithoutFrequencies, WithoutRows):
         return int(mix64(~np.int64(task_id)) % np.uint64(self.cells // CELLS_PER_BIAS))
 
     def _own_cells(self, task_id: int, bins: Integers) -> Integers:
-        """Return where the own weights of a task are; `bins` are numbers of coarse bins among those of all columns."""
+        """Return where the own weights of a task are. `bins` are coarse bins, numbered over all columns."""
         biases = self.cells // CELLS_PER_BIAS
         h = mixed(mix64(bins), mix64(~np.int64(task_id)))
         return biases + (h % np.uint64(self.cells - biases)).astype(np.int64)
 
     def _pairs(self, e: Seen) -> tuple[Integers, Integers, Integers]:
-        """Return where the weights of all pairs are, and the two columns of each."""
+        """Return where the weight of each pair is, and the two columns of each pair."""
         second, first = np.tril_indices(self.columns * self.has_pairs, -1)
         coarse = self._bins(e)[1]
         place = (np.arange(len(first)) * COARSE + coarse[second]) * COARSE + coarse[first]
@@ -159,7 +162,7 @@ class BinnedColumns(WithoutFrequencies, WithoutRows):
         return np.stack(beliefs)
 
     def _weights(self, rows: NDArray[np.float32]) -> Array:
-        """Return the weights of rows of weights and their G."""
+        """Return the weights in rows of weights and their G."""
         return rows[..., : self.outputs].astype(np.float64)
 
     def _evidence(self, slots: NDArray[np.float32]) -> Array:
@@ -181,7 +184,7 @@ class BinnedColumns(WithoutFrequencies, WithoutRows):
         return np.array(beliefs)
 
     def _step_sizes(self, rows: NDArray[np.float32]) -> Any:
-        """Return 1/√(1 + G) of rows of weights and their G, with G averaged over the outputs."""
+        """Return 1/√(1 + G) for rows of weights and their G, with G averaged over the outputs."""
         return 1 / np.sqrt(1 + rows[..., self.outputs :].mean(axis=-1, dtype=np.float64))
 
     # ---- the update
@@ -206,7 +209,7 @@ class BinnedColumns(WithoutFrequencies, WithoutRows):
         self.slots[slots] = rows
         self.total[code] += len(slots) * self.phi
         for r, cells in self._own(e):
-            for cell in cells:  # one after the other, because two bins may have the same cell
+            for cell in cells:  # one after the other, because two bins may share a place
                 self._step(self.own[cell], r * self.phi, g, 1, RATE, OWN_PRIOR)
         if self.has_pairs:
             place = self._pairs(e)[0]
@@ -232,7 +235,7 @@ class BinnedColumns(WithoutFrequencies, WithoutRows):
     # ---- explanations
 
     def terms(self, e: Seen) -> Terms:
-        """Return one term per column, and one for the constant. If only linear terms are asked for, there are none."""
+        """Return one term per column, and one for the constant. If only linear terms are asked for, they are 0."""
         terms = Terms.zeros(self.count, self.outputs, self.columns + 1)
         if e.only_linear:
             return terms

@@ -7,26 +7,29 @@
 For an example of task i with features φ, f is the margin and V its variance. θ are the shared weights with covariance
 P, and v_j are the own weights of task j with variances S_j. α is the step size and h the curvature of the loss.
 
-R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, row i of a factor R of A⁻¹ on
-an explicit graph, whose interaction matrix is A. P is a full matrix, or only its diagonal if there are many columns.
-With `frequencies`, φ also has random Fourier features, and P and Pφ are computed in float32; own weights use only the
-linear features. In a filter with `cells`, the only own weight of a task is its bias. A cell of a hashed array holds the
-bias for each output and one variance, which is the cheapest kind of own weights. Tasks with the same hash share a cell.
-A filter may have `short_rows`, which keep the own weights of tasks while they have no row.
-A `plain` filter ignores the graph: a task uses its own weights, but not those of related tasks. So a wrong graph costs
-little accuracy.
+R_ij are the coefficients of the related tasks (`Budgetron.related`). On a complete graph, the coefficient of the task
+itself is 1, and there are no others. In a graph of clusters, a task and its cluster have a coefficient each. On an
+explicit graph with the matrix A, the coefficients are row i of a factor R of A⁻¹. P is a full matrix, or only its
+diagonal if there are many columns. With `frequencies`, φ also has random Fourier features, and P and Pφ are computed in
+float32; own weights use only the linear features.
+
+In a filter with `cells`, the only own weight of a task is its bias. A cell of a hashed array holds the bias for each
+output and one variance, which is the cheapest kind of own weights. Tasks with the same hash share a cell. A filter may
+have `short_rows`, which keep the own weights of tasks while they have no row of weights. A `plain` filter ignores the
+graph: a task uses its own weights, but not those of related tasks. So a wrong graph costs little accuracy.
 
 A filter with a rate λ learns by AdaGrad, with the same steps. It has one S per weight, shared or own:
 
     S ← S/√(1 + (g S φ)²/λ²),     g = 1 − p_y, where p_y is the probability that it gave to the true class y
 
-So S is λ/√G for the sum G of squared gradients. After n examples it has fallen like 1/√n. In a Bayesian filter, S falls
-like 1/n. That is why this filter can follow a stream that drifts.
+So S is λ/√G, where G is λ² divided by the squared prior of S, plus the sum of squared gradients. After n examples S has
+fallen like 1/√n. In a Bayesian filter, S falls like 1/n. That is why the filter with a rate can follow a stream that
+drifts.
 
 A filter with a lapse rate ε assumes that this share of the labels is random. The weight of an example is multiplied by
-(1 − ε) p_y/(ε/2 + (1 − ε) p_y), the probability that its label is not random, and the rule mixes the probability
-ε/2 + (1 − ε) p. Without ε, a few wrong labels would keep the weights small, because confident mistakes cost much. Two
-classes only.
+(1 − ε) p_y/(ε/2 + (1 − ε) p_y), the probability that its label is not random. `mixture` uses the probability
+ε/2 + (1 − ε) p in place of p. Without ε, a few wrong labels would keep the weights small, because confident mistakes
+cost much. A lapse rate is possible with two classes only.
 """
 
 from __future__ import annotations
@@ -48,13 +51,14 @@ from budgetron.engine.saved_state import packed, triangle, unpacked
 NEGLIGIBLE = 1e-3
 """A step that would change f by less than this is not taken."""
 CONFIDENT = 0.01
-"""A filter over Fourier features skips an example (of weight 1) if it gives the true class a probability above 99 %: an
-update costs O(width²)."""
+"""A filter over Fourier features skips an example (of weight 1) if it gives the true class a probability above 99 %,
+because an update costs O(width²)."""
 EARLY, MAJORITY_WEIGHT = 512, 0.5
-"""Before `EARLY` examples, a filter grows if all filters together have at least this weight in the mixture."""
+"""Before `EARLY` examples, the heaviest filter over Fourier features grows if these filters together have at least
+`MAJORITY_WEIGHT`, as a share of the weight of parts that are linear or have Fourier features."""
 UNDETERMINED = 0.6
-"""After `EARLY` examples, a filter grows if its Fourier weights have less than this fraction of their prior variance
-left, on average."""
+"""From `EARLY` examples on, that filter grows if its Fourier weights have less than this fraction of their prior
+variance left, on average."""
 REGISTER = 16
 """The core pads arrays of float32 to a multiple of this length, the longest register of a processor."""
 FOURIER_PRIOR = 0.25
@@ -64,8 +68,8 @@ FOURIER_PRIOR = 0.25
 def shared_bytes(n: int, outputs: int, full_covariance: bool, single: bool = False) -> int:
     """Return the bytes of n weights per output with their covariance: its triangle and two vectors, or its diagonal.
 
-    With `single`, the covariance is in float32. The core pads each row of the triangle, and three vectors, to whole
-    registers.
+    With `single`, the covariance is in float32. The core then has three vectors, and pads them and each row of the
+    triangle to whole registers.
     """
     weights = 8 * n * outputs
     if not full_covariance:
@@ -83,7 +87,7 @@ class FilterBelief:
 
     prior: float  # prior variance of a shared linear weight
     own: float  # prior variance of an own weight, as a multiple of `prior`
-    floor: float = 0.0  # variances never fall below this share of their prior
+    floor: float = 0.0  # variances that fall below this share of their prior are raised
     rate: float = 0.0  # step size λ of AdaGrad; 0 for a Bayesian filter
     lapse: float = 0.0  # the share of labels that it assumes to be random; two classes only
 
@@ -127,8 +131,8 @@ class Filter:
 
     def bytes(self, frequencies: int) -> int:
         width = self.columns + 2 * frequencies if self.shared else 0
-        # All parts share the features of bank 0. The features of another bank are counted for the only filter that sees
-        # them.
+        # All parts share the features of bank 0, which are counted elsewhere. The features of another bank are counted
+        # for the only filter that sees them.
         features = 4 * 2 * frequencies if self.bank and self.shared else 0
         return shared_bytes(width, self.outputs, self.full_covariance, self.single) + features + self._hashed_bytes
 
@@ -148,10 +152,10 @@ class Filter:
         return np.concatenate([e.linear, e.banks[self.bank][: 2 * self.frequencies]]) if self.frequencies else e.linear
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
-        # Only the heaviest filter grows (for the others, `weight` is 0), because the time of an update grows with the
-        # square of the frequencies. It can grow early, while it has learned little: weights that are added later cannot
-        # take over what the others have already learned. After that, it grows once the stream has determined its
-        # weights: while most of their prior variance remains, more weights would not help.
+        # Only the heaviest filter grows (for other filters, `weight` is 0), because the time of an update grows with
+        # the square of the frequencies. Early, it grows if filters over Fourier features have much weight: weights that
+        # are added later cannot take over what the first ones have already learned. After that, it grows once the
+        # stream has determined its weights. While most of their prior variance remains, more weights would not help.
         if seen < EARLY:
             grows = weight >= MAJORITY_WEIGHT
         else:
@@ -222,7 +226,7 @@ class Filter:
         if self.belief.lapse:
             omega *= not_random(1 - miss, self.belief.lapse)
         error = omega * miss
-        # Both tests come before the O(width²) update: most examples of an easy stream end at one of them.
+        # The two tests come before the O(width²) update, because most examples of an easy stream are skipped.
         if self.frequencies and error < CONFIDENT:
             return False
         spread = self._spread(e)
@@ -237,7 +241,7 @@ class Filter:
                 spread *= np.sqrt(h / (1 + h * v))
                 self.P -= np.outer(spread, spread)
             else:
-                # The same update for the diagonal alone: the other entries are not stored.
+                # The same update for the diagonal alone. The other entries are not stored.
                 self.P /= self._shrinkage(spread, self.features(e), code, f, h, omega)
             self._raise_to_floor()
         floor = self.belief.floor * self.own_prior
@@ -259,7 +263,7 @@ class Filter:
         if not self.belief.rate:
             return 1 + h * spread * features
         # S = λ/√G and G ← G + (gφ)². An example weight above 1 counts as 1, so that one heavy example cannot end the
-        # learning of this belief.
+        # learning of this belief by a huge G.
         g = min(omega, 1.0) * gradient(f, code)[code] / self.belief.rate
         return np.asarray(np.sqrt(1 + (g * spread) ** 2))
 
@@ -269,7 +273,7 @@ class Filter:
             return
         floor = self.belief.floor * self.belief.prior
         if self.full_covariance:
-            # Variances rise by 1 % of the floor per example. Adding to the diagonal keeps P positive definite.
+            # A low variance rises by 1 % of the floor at each step. Adding to the diagonal keeps P positive definite.
             low = np.flatnonzero(np.diagonal(self.P) < floor)
             self.P[low, low] += 0.01 * floor
         else:

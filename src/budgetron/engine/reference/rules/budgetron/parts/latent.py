@@ -1,20 +1,20 @@
 """One belief that learns how tasks are related: every task is a point u_i in a space of r dimensions.
 
     f = Σ_{q=0..r} u_iq a_q + w_i·φ,                  a_q = θ_q·φ,   u_i0 = 1
-    V = Σ_q u_iq² φᵀΣ_qφ + āᵀC_iā + Σ S_i φ²,         ā = Σ_c g_c a_·c / g_y   (two classes: a)
-    θ_q += α u_iq Σ_qφ,   u_i += α_y C_iā,   w_i += α S_iφ;   all covariances shrink as in `filters`
+    V = Σ_q u_iq² φᵀΣ_qφ + āᵀC_iā + Σ S_i φ²,         ā = Σ_c g_c a_·c / g_y   (two classes: a, or −a)
+    θ_q += α u_iq Σ_qφ,   u_i += |α_y| C_iā,   w_i += α S_iφ;   all covariances shrink as in `filters`
 
 For an example of task i with features φ and label y, f is the margin and V its variance. θ_q are the weights of
-dimension q, with covariance Σ_q. All tasks use θ_0 equally (u_i0 = 1); the other θ_q count as much as the point of the
-task says. w_i are the own weights of task i with variances S_i, and C_i is the covariance of its point. g is the
-gradient and α the step of `steps`; c is a class.
+dimension q, with covariance Σ_q. All tasks use θ_0 equally (u_i0 = 1); the other θ_q are weighted by the coordinates
+of the task's point. w_i are the own weights of task i with variances S_i, and C_i is the covariance of its point. g is
+the gradient and α the step of `steps`; c is a class.
 
-Σ_0 is a full matrix, as in a filter; the other Σ_q and S_i are diagonal, C_i is r × r. Because u and θ change together,
-f changes by αV and by a further α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q. The step is shortened until α²ε is at most half of
-αV, so that the product of u and θ cannot diverge. Points and θ_q start at small random values: if all were equal, all
-dimensions would learn the same.
+Σ_0 is a full matrix or a diagonal, as P in a filter. The other Σ_q and S_i are diagonal, and C_i is r × r. Because u
+and θ change together, f changes by αV and by a further α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q. The step is shortened until
+α²ε is at most half of αV, so that the product of u and θ cannot diverge. Points and θ_1 … θ_r start at random values:
+if all were equal, all dimensions would learn the same.
 
-In code: `P` Σ_0, `sigma` Σ_1 … Σ_r, `direction` ā, `ca` C_iā, `size` α_y; `own_of` returns u_i, C_i, w_i and S_i.
+In code: `P` Σ_0, `sigma` Σ_1 … Σ_r, `direction` ā, `ca` C_iā, `size` |α_y|; `own_of` returns u_i, C_i, w_i and S_i.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PRIOR = 3.0
 OWN = 0.1
 """Prior variance of own weights, relative to `PRIOR`."""
 START = 0.1
-"""Standard deviation of the starting points."""
+"""Standard deviation of the coordinates of a new task's point."""
 
 
 class Latent(WithoutFrequencies):
@@ -68,7 +68,7 @@ class Latent(WithoutFrequencies):
 
     def begin_row(self, row: Array, task_id: int) -> None:
         u, c, w, s = self.own_of(row)
-        # The point is a hash of the task id, so an evicted task starts again at the same point, in both engines.
+        # The point is a hash of the task id. So in both engines an evicted task starts again at the same point.
         hashes = mix64(np.arange(self.rank, dtype=np.int64) + 2_000_000)
         u[:] = START / 32 * gaussian(mixed(mix64(np.int64(task_id)), hashes))
         c[:], w[:], s[:] = np.eye(self.rank), 0.0, PRIOR * OWN
@@ -135,7 +135,7 @@ class Latent(WithoutFrequencies):
     def terms(self, e: Seen) -> Terms:
         u, _, w, _ = self.own_of(e.own_row)
         terms = Terms.zeros(1, self.outputs, self.columns)
-        # Σ_q u_iq θ_q is learned mostly from tasks with similar points, so it counts as coming from related tasks.
+        # Σ_q u_iq θ_q (from q = 1) is learned mostly from tasks with similar points, so its source is related tasks.
         for source, weights in ((SHARED, self.theta[0]), (OWN_TERMS, w), (RELATED, np.tensordot(u, self.theta[1:], 1))):
             terms.columns[source, 0] = weights * e.linear
         return terms

@@ -1,8 +1,9 @@
 """Which pairs of features a sparse row has.
 
 Where features are categories, such as the words of an advertisement and the hour, their effects often depend on each
-other. A belief on pairs of features can learn this. A row of n features has n(n − 1)/2 pairs, so only short rows have
-pairs, and only their frequent features take part: pairs of rare features would take cells and learn nothing.
+other. A belief on pairs of features can learn this. A row of n features has n(n − 1)/2 pairs, so rows with many
+features have no pairs. Pairs consist of frequent features only: pairs of rare features would take cells and learn
+nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from budgetron.engine.reference.rules.budgetron.features.hashing import Hashes, 
 
 @dataclass
 class PairEntries:
-    """The pairs of a row: the numbers of their two entries, the hash of both, their cells, and their values φ."""
+    """The pairs of a row: for each pair the numbers of its two entries, its hash, its cell, and its value φ."""
 
     first: Integers
     second: Integers
@@ -39,5 +40,5 @@ def pairs_of(h: Hashes, positive: NDArray[np.bool_], frequent: NDArray[np.bool_]
     first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     sign = np.where(positive[first] == positive[second], np.float32(1), np.float32(-1))
     phi = sign / np.sqrt(np.float32(max(1, len(pairs))))
-    # A sum, because the order of the features does not matter.
+    # The hash is that of a sum, because the order of the two features does not matter.
     return PairEntries(first, second, mix64((h[first] + h[second]).view(np.int64)), np.full(len(pairs), -1), phi)

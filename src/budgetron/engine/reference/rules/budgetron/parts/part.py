@@ -21,12 +21,13 @@ class Seen:
     x: Instance
     task_id: int
     row: Array  # the columns that parts for dense rows see
-    linear: Array  # these columns standardised and divided by √d, and 1 for the bias; empty without such parts
-    banks: list[Array]  # cos and sin of each frequency in turn, for each bank; none without such parts
+    linear: Array  # these d columns, standardised and divided by √d, and 1 for the bias; empty without such parts
+    banks: list[Array]  # for each bank, cos and sin of each frequency in turn; none without such parts
     own_row: Array  # the row of the task itself
     related: list[tuple[float, int, Array]] = field(default_factory=list)
-    """(coefficient, task id, row) of every related task. f contains coefficient · (margin of the own weights in the
-    row). On a complete graph the only related task is the task itself."""
+    """(coefficient, task id, row) of every related task, or (coefficient, cluster, row) of the task's cluster. f
+    contains coefficient · (margin of the own weights in the row). On a complete graph the only related task is the task
+    itself."""
     only_linear: bool = False  # whether `terms` is asked for terms of the linear features only
 
 
@@ -47,10 +48,7 @@ class Terms(NamedTuple):
 
 
 def source_of(e: Seen, row: Array) -> int:
-    """Return OWN if a row of `e.related` is that of the task itself, otherwise RELATED.
-
-    The rows are compared, because a cluster may have the same number as a task.
-    """
+    """Return OWN if a row of `e.related` is that of the task itself, otherwise RELATED."""
     return OWN if row is e.own_row else RELATED
 
 
@@ -59,12 +57,12 @@ class Part(Protocol):
 
     count: int  # number of beliefs
     row_width: int  # how many numbers the part has in the row of a task
-    at: int  # index in the row at which they begin
+    at: int  # where these numbers begin in the row
     frequencies: int  # random frequencies in use; 0 for parts without Fourier features
-    max_frequencies: int  # how many frequencies it may use within its planned bytes
-    frequency_limit: int  # how many it may use if there are spare bytes
-    is_linear: bool  # whether f is linear in the columns
-    sees_entries: bool  # whether its features are the entries of a sparse row, and not columns
+    max_frequencies: int  # how many frequencies the part may use within its planned bytes
+    frequency_limit: int  # how many frequencies the part may use if there are spare bytes
+    is_linear: bool  # whether f is linear in the columns; also True for the table of sparse rows
+    sees_entries: bool  # whether the features of the part are the entries of a sparse row, and not columns
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
         """Return how many frequencies the part should use after `seen` examples, if there are bytes for them.
@@ -75,15 +73,15 @@ class Part(Protocol):
         """
 
     def begin_row(self, row: Array, task_id: int) -> None:
-        """Write what this part knows of a task without a row into a new row: its prior, or what `end_row` has kept."""
+        """Fill the part's numbers in a new row of a task with its prior, or with what `end_row` has kept."""
 
     def end_row(self, row: Array, task_id: int) -> None:
-        """Keep this part's numbers of a row that is not stored, or is evicted, if the part has short rows."""
+        """Keep the part's numbers of a row that is not stored, or is evicted, if the part has short rows."""
 
     def forget(self, task_id: int) -> None:
         """Clear the own weights of a task in short rows and hashed arrays.
 
-        Tasks that share some numbers of a hashed array with it lose them too.
+        Other tasks that share some of these numbers of a hashed array lose them too.
         """
 
     def margins(self, e: Seen) -> Array:

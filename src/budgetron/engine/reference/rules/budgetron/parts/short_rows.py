@@ -2,8 +2,8 @@
 
 A task has one slot, at the hash of its id. The slot belongs to the task that uses it most: it counts the examples of
 its owner, up to 15. Each example of another task that wants the slot lowers the count by 1, and at 0 the slot changes
-its owner. Such a task has the prior until then, which costs less accuracy than the weights of a task that may have
-nothing in common with it.
+its owner. Until then, the other task has its prior. This costs less accuracy than using the weights of the owner, with
+which it may have nothing in common.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_COUNT = 15
 FREE = int(np.iinfo(np.int64).min)
 """The owner of a slot that no task has used. It is never the id of a task."""
 SLOT_OVERHEAD = 8 + 4
-"""Bytes of a slot in the core beside its numbers: owner and count."""
+"""Bytes of a slot in the core in addition to its numbers, for owner and count."""
 
 
 def slots_of(task_ids: Any, n_slots: int) -> Integers:
@@ -29,7 +29,7 @@ def slots_of(task_ids: Any, n_slots: int) -> Integers:
 
 
 class ShortRows:
-    """`n_slots` slots with `width` numbers each, for the part with the name `part`."""
+    """The short rows of the part with the name `part`: `n_slots` slots with `width` numbers each."""
 
     def __init__(self, part: str, n_slots: int, width: int) -> None:
         self.part = part
@@ -45,7 +45,7 @@ class ShortRows:
         return None if slot is None or self.owners[slot] != task_id else self.values[slot].astype(np.float64)
 
     def write(self, task_id: int, numbers: Array) -> None:
-        """Keep the numbers of a task, if its slot is free or belongs to it."""
+        """Keep the numbers of a task, if its slot is free or belongs to it; otherwise lower the count of the slot."""
         slot = self._slot_of(task_id)
         if slot is None:
             return

@@ -6,8 +6,8 @@ A filter whose margin f has variance V moves f along the gradient to the maximum
 
 p(f) are the class probabilities, p_y is that of the true class y, [y] is 1 for y and 0 for other classes, and ω is the
 weight of the example. For two classes this is the exact maximum. The right side decreases in τ, so the root is unique.
-Newton's method finds it, with bisection where Newton's method leaves the bracket. For a large weight ω, the f after
-the step grows only with log ω.
+Newton's method finds it, with bisection where Newton's method leaves the interval or is slow. For a large weight ω, the
+f after the step grows only with log ω.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def step(f: Array, code: int, omega: float, v: float) -> tuple[Array, float]:
         residual = (p.sum() - p[code]) / g[code] - tau
         low, high = (tau, high) if residual > 0 else (low, tau)
         move = residual / (1.0 + p[code] * (direction[code] - p @ direction) / g[code])
-        # Bisect if Newton's step leaves the bracket, or is more than half as long as the step before.
+        # Bisect if Newton's step leaves the interval, or is more than half as long as the step before.
         slow = not low <= tau + move <= high or abs(2 * move) > abs(last)
         last = (low + high) / 2 - tau if slow else move
         if abs(last) <= 1e-12 * tau:

@@ -1,42 +1,46 @@
 """The beliefs of a Budgetron on sparse rows: linear models, one per learning rate, trained by AdaGrad.
 
-All weights are in one hashed table of cells. Feature j has one cell for its shared weights, and one for its own weights
-per task. A hash selects a *bucket* of eight cells. Within the bucket, a cell is found by its tag, 12 more bits of the
-hash. So two features share a cell only if both their buckets and their tags agree.
+All weights are in one hashed table of cells. Feature j has one cell for its shared weights, and per task one cell for
+its own weights. A hash selects a *bucket* of eight cells. Within the bucket, a cell is found by its tag, 12 more bits
+of the hash. So two features share a cell only if both their buckets and their tags agree.
 
 A table is smaller than the vocabulary of most texts, and it should keep the frequent features. So a cell also has a
 count, from 0 to 15. Each occurrence of its feature adds 1. A new feature that finds no cell subtracts 1 from the lowest
 count of its bucket, or takes that cell if the count is 0. Task i has own weights of feature j only while the count of
-the shared cell is at least 3, because most words are too rare for own weights.
+the shared cell is at least 3, because most words are too rare for own weights. (Without shared weights, all features
+have own weights.)
 
 j runs over the non-zero features of a row x of task i. a_j is the typical |x_j|, a running mean in the cell of j that
 includes x_j, so that |x_j|/a_j is at most 8 however large x_j is. A feature without a cell has a_j = |x_j|.
 
     v_j = x_j/a_j  or  sign(x_j)                               fixed per belief (`signs`);     φ = v/‖v‖
-    n   = Σ_j φ_j log(M_jc/M_c)                                naive Bayes evidence for class c, with φ of the signs
-    f   = b + Σ_j (w_j + w_ji) φ_j + κ n                       weights and evidence without a cell are 0
+    n   = Σ_j φ_j log(M_jc/M_c)                                naive Bayes evidence for class c, φ of the signs
+    f   = b + Σ_j (w_j + w_ji) φ_j + κ n                       a feature without a cell adds nothing
     G ← keep·G + (gφ)²,  w += λ gφ/√(G + c S φ²)               AdaGrad for every weight, g the gradient
-    b += λ g/√(Σ g²), and the same for κ;  S += (g² − S)/256
-    M_jc += |φ_j|,  M_c += |φ_j|                               after the other updates, for the true class c
+    b += λ g/√(Σ g²),  S += (g² − S)/256                       κ as in `adagrad_and_bayes`
+    M_jc += |φ_j|,  M_c += |φ_j|                               after the other updates, for the true class c and each
+                                                               feature with a cell, φ of the signs
 
 b is the bias, w_j and w_ji are the shared and own weights of feature j, and κ is the learned weight of the evidence.
-M_jc is the mass of feature j in class c: the sum of |φ_j| over the examples of that class. M_c is the mass of all
-features in class c. S is the running mean of g². The constant is one more feature, with own weights only: it gives
-tasks a bias of their own. Its φ is 1/√(1 + number of non-zeros), so a bias counts less in a long row.
+M_jc is the mass of feature j in class c: its prior, plus the sum of |φ_j| over the examples of that class. M_c is the
+mass of all features in class c. S is the running mean of g². The constant is one more feature, with own weights only:
+it gives tasks a bias of their own. Its φ is 1/√(1 + number of non-zeros), so this bias counts less in a long row.
 
-A weight learns as if it had seen its feature c times before, with gradients of the usual size S. c is 2 for shared and
-16 for own weights, so the shared weights learn what tasks have in common before the own weights do. With c = 0, the
-first step of a weight would have the size λ, however small its gradient is. On a stream with rare positives, nearly all
-gradients are small and negative. The own weights of every task would become negative, the shared weights too large, and
-so would the probabilities of new tasks.
+A weight learns as if it had seen its feature c times before, with squared gradients of the usual size S. c is 2 for
+shared and 16 for own weights, so the shared weights learn what tasks have in common before the own weights do. (Without
+shared weights, c is 2 for own weights.) With c = 0, the first step of a weight would have the size λ, however small its
+gradient is. On a stream with rare positives, nearly all gradients are small and negative. Then the own weights of every
+task would become negative, the shared weights too large, and the probabilities for new tasks too high.
 
-The last belief, if there are pairs, adds to f of the belief before it the weights of pairs of features (`pairs`), with
-the same update. The weights of a pair and their G are where the first belief has its own in the cells of features.
+If there are pairs of features (`pairs`), the last belief adds their weights to f of the belief before it. The update is
+the same, with c = 4. A pair has a cell of its own. Its weights and their G are in the places where the cell of a
+feature has those of the first belief.
 
-In code: `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `mean_squares` S, `rates` λ, `typical` a.
+In code: `bias` b, `bayes` κ, `mass` M_jc without its prior, `total` M_c, `squares` G, `mean_squares` S, `rates` λ,
+`typical` a.
 
 In AdaGrad keep is 1, and the weights converge. With a smaller keep (`keeps`), steps do not shrink to 0, so the belief
-follows a stream that drifts. For b and κ, keep is always 1.
+follows a stream that drifts. For b, κ and pairs, keep is always 1.
 """
 
 from __future__ import annotations
@@ -73,7 +77,7 @@ OWN_PRIOR, PAIR_PRIOR = 16.0, 4.0
 PAIR_RATE = 0.5
 """Step size λ of pairs."""
 CONSTANT = mix64(np.array([-1]))
-"""The hash of the constant. Columns are not negative, so it is not that of a column."""
+"""The hash of the constant. It is not that of a column, because columns are not negative."""
 WAYS = 8
 """Cells per bucket."""
 TAGS, MAX_COUNT = 2**12, 15
@@ -90,7 +94,7 @@ MAX_SIZE = 1e38
 class Entries:
     """The non-zero features of a row, and the constant as the last of n entries.
 
-    A cell is −1 for features that have none. The constant never has a shared cell.
+    Cells are numbers; −1 says that a feature has no cell. The constant never has a shared cell.
     """
 
     h: Hashes
@@ -101,10 +105,10 @@ class Entries:
 
 
 class HashedTable(WithoutFrequencies, WithoutRows):
-    """One belief per rate. `signs[b]` says whether belief b uses only the signs of the features.
+    """One belief per rate, and one on pairs. `signs[b]` says whether belief b uses only the signs of the features.
 
     `keeps[b]` is the share of G that belief b keeps at each step of a weight. Rows with more than `pairs` features have
-    no pairs; if it is 0, there is no belief on pairs.
+    no pairs; if `pairs` is 0, there is no belief on pairs.
     """
 
     name = "table"
@@ -126,7 +130,7 @@ class HashedTable(WithoutFrequencies, WithoutRows):
         self.mean_squares = first_mean_squares(self.count, outputs)
 
     def forget(self, task_id: int) -> None:
-        """Clear nothing: a cell has no record of its feature and its task, so it is not known which are the task's."""
+        """Clear nothing: a cell has no record of its feature and its task, so the cells of the task are not known."""
 
     # ---- finding cells
 
@@ -178,7 +182,7 @@ class HashedTable(WithoutFrequencies, WithoutRows):
         return frequent | (h == CONSTANT[0]) | (not self.shared)
 
     def _count(self, h: Any) -> int:
-        """Count an occurrence of one hash and return its cell, which may be new; −1 if it gets none."""
+        """Count an occurrence of a hash and return its cell, which may be new; −1 if the hash gets no cell."""
         cell = int(self._find(h[None])[0])
         if cell >= 0:
             self.counts[cell] = min(self.counts[cell] + 1, MAX_COUNT)
@@ -194,7 +198,7 @@ class HashedTable(WithoutFrequencies, WithoutRows):
         return lowest
 
     def _next_typical(self, cell: Integers, size: Array) -> Array:
-        """Return the typical sizes after this example; a cell that has none yet (0) gets the size itself."""
+        """Return the typical sizes after this example. Without a typical size yet (0), it is the size itself."""
         old = at(self.typical, cell)
         return np.where(old > 0, old + (size - old) * TYPICAL_RATE, size)
 
@@ -235,7 +239,7 @@ class HashedTable(WithoutFrequencies, WithoutRows):
         for r, cell, squared in [(1.0, entries.cell, features)] * self.shared + [
             (r, cell, phi2) for r, cell in entries.own
         ]:
-            # AdaGrad has no posterior, so the step size λ/√G replaces the variance. It falls with every gradient.
+            # AdaGrad has no posterior, so the step size λ/√(1 + G) replaces the variance. It falls with every gradient.
             roots = np.sqrt(1 + at(self.squares, cell).mean(axis=2))  # (n, beliefs)
             v = v + r * r * rates * np.einsum("nb,bn->b", 1 / roots, squared)
         if not self.pairs:
@@ -286,7 +290,7 @@ class HashedTable(WithoutFrequencies, WithoutRows):
             if self.own and self._has_own(h, cell):
                 for _, task_id, _ in e.related:
                     self._count(own_hash(h, task_id))
-        # A feature may have lost its cell to a later one of the same row, so all are looked up again.
+        # A feature may have lost its cell to a later feature of the same row, so all cells are looked up again.
         entries.cell = np.append(self._find(entries.h[:-1]), -1)
         entries.own = self._find_own(e, entries.h, entries.cell)
 
@@ -316,7 +320,7 @@ class HashedTable(WithoutFrequencies, WithoutRows):
         for (r, cell), (_, _, row) in zip(entries.own, e.related, strict=False):
             beliefs[source_of(e, row)][:, :, positions] += r * self._by_entry(cell, phi)
         if self.pairs:
-            # Half of a pair for each of its two features.
+            # Each of the two features of a pair gets half of its term.
             pairs = self._pairs(entries)
             halves = 0.5 * at(self.w[:, 0], pairs.cell) * pairs.phi[:, None].astype(np.float64)
             last = terms.columns[:, -1]

@@ -1,14 +1,15 @@
 """One row of weights per task, at most `max_rows` rows.
 
 A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior
-of every part, except of those that have a short row for it (`short_rows`). A cluster of tasks has a row too; in model
-files, `row_common` is 1 for rows of clusters. Rows are in a queue: an updated row moves to the end.
+of every part, except of those parts that have a short row for it (`short_rows`). A cluster of tasks has a row too; in
+model files, `row_common` is 1 for rows of clusters. Rows are in a queue: an updated row moves to the end.
 
 If all rows are in use, those that were updated often are kept, because they have learned most. A row counts its
-updates, up to 15. A task that needs a row looks at the first row of the queue. If the count of that row is 0, it is
-evicted. Otherwise the count falls by 1, the row moves to the end, and the task gets no row this time: what it learns
-from the example is lost, except for shared weights and short rows. With slightly more tasks than rows, evicting the
-least recently updated row each time would lose the weights of all tasks again and again.
+updates, up to 15. If another task needs a row, the first row of the queue is looked at. If its count is 0, it is
+evicted. Otherwise the count falls by 1, the row moves to the end, and the task gets no row this time. What the task
+learns from the example is then lost, except in shared weights, hashed arrays and short rows. If the least recently
+updated row were always evicted instead, a stream with slightly more tasks than rows would lose the weights of all tasks
+again and again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from budgetron.engine.reference.rules.budgetron.parts.part import Part
 MAX_COUNT = 15
 """The largest count of a row."""
 ROW_OVERHEAD = 56 + 32 + 24
-"""Bytes that a task's row takes in the core beside its numbers: two headers, and its entry in the index."""
+"""Bytes of a task's row in the core in addition to its numbers: two headers, and its entry in the index."""
 RowKey = tuple[int, bool]
 """Task id or cluster, and whether it is a cluster."""
 
@@ -51,12 +52,12 @@ class TaskRows:
         return 8 * self.width + ROW_OVERHEAD
 
     def drop_part(self, part: Part) -> int:
-        """Remove the numbers of a part from every row; return the bytes that this frees."""
+        """Remove the numbers of a part from every row; return how many bytes others may use instead."""
         for key, row in self.rows.items():
             self.rows[key] = np.delete(row, range(part.at, part.at + part.row_width))
         self.lay_out([other for other in self.parts if other is not part])
         # The plan has reserved bytes for `max_rows` rows, so the bytes of all these rows are freed, even if fewer
-        # exist. Without `may_grow`, the freed bytes must not be used.
+        # exist. Without `may_grow`, others must not use the freed bytes.
         return 8 * part.row_width * (self.max_rows or 0) * self.may_grow
 
     @property
@@ -72,7 +73,7 @@ class TaskRows:
         return spare % self.row_bytes
 
     def peek(self, key: RowKey) -> Array:
-        """Return the row, or a new one with what the parts know of the task. `keep` may store it later."""
+        """Return the row, or a new row with what the parts know of the task. `keep` may store the new row later."""
         row = self.rows.get(key)
         if row is None:
             row = np.zeros(self.width)
@@ -105,7 +106,7 @@ class TaskRows:
             part.end_row(row, key[0])
 
     def _has_room(self) -> bool:
-        """Return whether a row may be added, after evicting another one if necessary and possible."""
+        """Whether a row may be added. If all rows are in use, evicts the first one if its count is 0."""
         if self.max_rows is None or len(self.rows) < self.max_rows:
             return True
         first = next(iter(self.rows))

@@ -1,8 +1,9 @@
 """Divides bytes among the beliefs on the columns of dense rows, or on the frequent columns of sparse rows.
 
-The bytes go first to models on linear features and on bins, then to the frequencies of AdaGrad, to the rows of tasks
-and to short rows for other tasks, and the rest goes to filters over Fourier features. If only few tasks would have
-rows, the model gets fewer beliefs, because a row for one more task is worth more than one more belief.
+First every belief gets the bytes of its smallest size, and bins those of their only size. The rest is divided in this
+order: hashed biases of tasks, short rows, the frequencies of AdaGrad and its own weights, own weights for bins, rows of
+tasks, and finally filters over Fourier features. If only few tasks would have rows, the model gets fewer beliefs,
+because a row for one more task is worth more than one more belief.
 
 All bytes are those of the compiled core. On sparse rows, the settings also have a table, whose size does not change.
 """
@@ -19,35 +20,36 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 
 BANK_SHARE = 8
-"""Filters with other bandwidths are left out if they would need more than 1/8 of the bytes before they grow."""
+"""Filters with bandwidths of their own are left out if they would need more than 1/8 of the bytes before they grow."""
 BARE_SHARE, BARE_SHARE_OF_FEW = 0.4, 0.6
-"""Beliefs are left out if, before any sizes are chosen, they would need more than this share of the bytes. The second
-share is that of the last model whose tasks have own weights, which are worth more than Fourier features."""
+"""Beliefs are left out if, at their smallest sizes, they would need more than this share of the bytes. The second share
+is that of the last model whose tasks have rows, which are worth more than Fourier features."""
 ENOUGH_ROWS, ENOUGH_ROWS_OF_LATENT = 200, 80
 """A plan with rows for fewer tasks than this is replaced by one with fewer beliefs. The second number is for three
-filters and `Latent`: where there are kinds of tasks, `Latent` is worth more than rows for other tasks."""
+filters and `Latent` (above `SMALL_BUDGET`): where there are kinds of tasks, `Latent` is worth more than rows for other
+tasks."""
 MIN_ROWS, MIN_ROWS_ON_GRAPH = 4, 16
-"""The smallest number of task rows. On a graph, one example updates up to ten of them."""
+"""The smallest number of task rows. On an explicit graph, one example updates up to ten rows."""
 SHORT_SHARE = 8
-"""Short rows take 1/8 of the bytes."""
+"""Short rows take 1/8 of the bytes that are divided."""
 MIN_CELLS, MAX_CELLS = 16, 2**16
-"""Limits of the number of hashed biases of a filter."""
+"""Limits of the number of hashed biases of a filter. The second also limits the own weights for bins."""
 SMALL_BUDGET = 96 * 1024
 """Up to this many bytes, AdaGrad over Fourier features is a better use of memory than a filter over them, and rows of
-tasks than bins."""
+tasks are a better use than bins."""
 SCARCE = 2**20
 MULTIPLE, SCARCE_MULTIPLE = 2, 24
 """AdaGrad may have this multiple of the useful frequencies. With a budget of up to `SCARCE` bytes the multiple is
 larger, so that all bytes are used. With a larger budget, more frequencies would cost more time than they are worth."""
 BINS = (64, 32, 16)
-"""Edges of the bins of each column: as many of these as `BIN_SHARE` allows."""
+"""Edges of the bins of each column: the largest of these numbers that `BIN_SHARE` allows."""
 BIN_SHARE, BIN_CELL_SHARE = 8, 8
 """Binned columns with their pairs may take 1/8 of the bytes, and the own weights of tasks for bins another 1/8."""
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A model that may be planned, and what its plan must fulfil."""
+    """Settings from which a plan may be made, and what the plan must fulfil."""
 
     settings: Settings
     rows: int = ENOUGH_ROWS  # the least number of task rows
@@ -55,7 +57,7 @@ class _Candidate:
 
 
 def planned(settings: Settings, limit: int) -> Settings | None:
-    """Return settings with `bytes_of` within the limit; None if the limit is too small for any model."""
+    """Return settings with `bytes_of` within the limit; None if every model needs more."""
     has_fourier, columns = bool(settings.parameters.frequencies), shapes.dense_columns(settings)
     max_frequencies = (SCARCE_MULTIPLE if limit <= SCARCE else MULTIPLE) * useful_frequencies(columns)
     settings = settings.with_parameters(
@@ -113,15 +115,16 @@ def _is_balanced(plan: Settings, candidate: _Candidate, limit: int) -> bool:
         return False
     if shapes.row_bytes(plan) and plan.parameters.max_task_rows < min(candidate.rows, _wanted_rows(settings)):
         return False
-    # Many bytes should remain for frequencies, rows and cells. The bytes that every model needs are not counted, nor is
-    # the overhead of AdaGrad's beliefs after the first: otherwise the smallest models would have no Fourier features.
+    # Many bytes should remain for frequencies, rows and cells. Not counted are the bytes that every model needs, and
+    # the overhead of AdaGrad's beliefs after the first one. Otherwise the smallest models would have no Fourier
+    # features.
     fixed = bytes_of(smallest(settings))
     overhead = max(0, len(settings.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
     return bytes_of(_bare(settings)) - fixed - overhead <= candidate.bare_share * (limit - fixed)
 
 
 def _with_bins(settings: Settings, limit: int) -> Settings:
-    """Return the settings with as many bins as their share of the bytes allows, and with pairs if they fit into it.
+    """Return the settings with as many bins as their share of the bytes allows, and with pairs of bins if they fit too.
 
     With few bytes, rows for more tasks are worth more than bins.
     """
@@ -138,7 +141,7 @@ def _with_bins(settings: Settings, limit: int) -> Settings:
 
 
 def _bank_bytes(settings: Settings) -> int:
-    """Return the bytes that filters with other bandwidths add to a model before they grow."""
+    """Return the bytes that filters with bandwidths of their own add to a model before they grow."""
     return bytes_of(_bare(settings)) - bytes_of(_bare(belief_sets.with_one_bandwidth(settings)))
 
 
@@ -152,7 +155,7 @@ def _wanted_rows(settings: Settings) -> int:
 
 
 def _divided(settings: Settings, limit: int) -> Settings | None:
-    """Divide the bytes between frequencies, rows of tasks and the filter over Fourier features."""
+    """Divide the bytes among the beliefs of the settings; None if these beliefs do not fit."""
     parameters, d = settings.parameters, shapes.dense_columns(settings)
     bare = _bare(settings)
     available = limit - bytes_of(bare)
@@ -161,7 +164,7 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
     tasks, has_fourier = belief_sets.has_tasks(settings), bool(parameters.frequencies)
     sized = bare
     if tasks and parameters.fourier_filter is not None:
-        # The fewer other own weights a task has, the more bytes its hashed biases get.
+        # Hashed biases get more bytes if tasks have fewer other own weights.
         share = available // (8 if parameters.latent else 5 if shapes.row_bytes(sized) else 3)
         cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(parameters.bandwidths))))
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
@@ -170,7 +173,7 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
     if has_fourier:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and working memory.
         bytes_each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 3 * 4
-        # With few bytes, AdaGrad over Fourier features is the best use of them; with many, a filter over them is.
+        # With few bytes, most go to AdaGrad over Fourier features; with many, a filter over these features is better.
         share = available // 4 if tasks else max(available // 3, min(available * 3 // 4, SMALL_BUDGET))
         frequencies = int(min(useful_frequencies(d), share // bytes_each))
         if not tasks:  # with tasks, more frequencies would make own weights longer, so fewer tasks could have them
@@ -183,7 +186,7 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
     row = shapes.row_bytes(sized)
     share = available // 2 if has_fourier else available
     if tasks and parameters.bins and limit > SMALL_BUDGET:
-        # They get a part of the bytes for rows, after `ENOUGH_ROWS` of them.
+        # The own weights for bins get a part of the bytes for rows, but leave enough for `ENOUGH_ROWS` rows.
         cells = min(available // BIN_CELL_SHARE, share - ENOUGH_ROWS * row) // (8 * settings.n_outputs)
         sized = sized.with_parameters(bin_cells=min(cells, MAX_CELLS) if cells >= 2 * CELLS_PER_BIAS else 0)
         share -= 8 * settings.n_outputs * sized.parameters.bin_cells

@@ -1,9 +1,9 @@
 """Turns a byte budget into the sizes of a Budgetron.
 
-For dense rows, all bytes go to beliefs on the columns (`column_plan`). A model on sparse rows begins with a table, and
-keeps its first rows (`engine.first_rows`). Then it is planned again (`begun_again`). If the first rows have frequent
-columns, beliefs on these get up to three quarters of the bytes, and the table gets the rest. Otherwise the table gets
-all bytes.
+For dense rows, all bytes go to beliefs on the columns (`column_plan`). A model on sparse rows begins with a hashed
+table of weights (`parts.table`), and keeps its first rows (`engine.first_rows`). Then it is planned again
+(`begun_again`). If the first rows have frequent columns (`frequent_columns`), beliefs on these get up to three quarters
+of the bytes, and the table gets the rest. Otherwise the table gets all bytes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from budgetron.graphs import Explicit
 MIN_TABLE_CELLS = 16
 """The smallest number of cells of a table."""
 ENOUGH_CELLS = 2**14
-"""A table with fewer cells than this has one belief, because more cells are worth more than a second belief."""
+"""A table with fewer cells than this has one belief, because more cells are worth more than more beliefs."""
 TABLE_SHARE = 4
 """The table gets at least 1/4 of the bytes if there are frequent columns."""
 FIRST_CELLS = 4096
-"""Cells of the table of a model that keeps its first rows. They have at most 2,048 entries."""
+"""The most cells of the table while a model keeps its first rows. These rows have at most 2,048 entries."""
 MIN_BYTES_FOR_ROWS = 48 * 1024
 """With fewer bytes, a model on sparse rows keeps no first rows, and has a table only."""
 TABLE_BYTES = 4 * 2**20
-"""The most bytes of a model on sparse rows if the budget is a number of examples. Rows of tasks are not counted."""
+"""If the budget is a number of examples: the most bytes of a model on sparse rows. Rows of tasks are not counted."""
 UNLIMITED = 64 * 2**20
-"""Bytes for everything except the rows of tasks, if there is no budget; the number of these rows is then unlimited. It
-is also the most for dense rows if the budget is a number of examples."""
+"""If there is no budget: the bytes of everything except the rows of tasks, whose number is then unlimited. If the
+budget is a number of examples: the most bytes of a model on dense rows, counted in the same way as `TABLE_BYTES`."""
 
 
 def smallest(settings: Settings) -> Settings:
@@ -40,7 +40,7 @@ def smallest(settings: Settings) -> Settings:
 
 
 def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
-    """Return the settings of a new model with `bytes_of` within the limit; None if the limit is too small for any."""
+    """Return the settings of a new model with `bytes_of` within the limit; None if every model needs more."""
     if not settings.sparse:
         return column_plan.planned(settings, _compiled(limit, compiled))
     plan = None
@@ -50,20 +50,20 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 
 def _with_first_rows(settings: Settings, limit: int, compiled: bool) -> Settings | None:
-    """Return the settings of a model that keeps its first rows; the plan after them has the bytes `limit`."""
+    """Return the settings of a model that keeps its first rows. The plan after these rows has the bytes `limit`."""
     plan = _with_most_cells(settings.with_parameters(first_rows=True, limit=limit), limit, compiled)
     return None if plan is None else plan.with_parameters(cells=min(plan.parameters.cells, FIRST_CELLS))
 
 
 def largest(settings: Settings, compiled: bool) -> Settings:
-    """Return settings with as many bytes as the model may have later: a model with first rows has few at first."""
+    """Return settings with as many bytes as the model may have later. A model has few while it keeps first rows."""
     if not settings.parameters.first_rows:
         return settings
     return _with_most_cells(settings, settings.parameters.limit, compiled) or settings
 
 
 def begun_again(settings: Settings, frequent_columns: list[int], compiled: bool) -> Settings:
-    """Return the settings of a model on sparse rows that begins again after its first rows, within the same limit."""
+    """Return the settings with which a model on sparse rows begins again after its first rows, within its limit."""
     limit, wanted = settings.parameters.limit, settings.parameters.max_task_rows
     beyond = settings.parameters.rows_beyond_limit and belief_sets.has_tasks(settings)
     settings = belief_sets.with_table(settings).with_parameters(first_rows=False, limit=0, rows_beyond_limit=False)
@@ -71,7 +71,7 @@ def begun_again(settings: Settings, frequent_columns: list[int], compiled: bool)
     if frequent_columns:
         if isinstance(settings.graph, Explicit) and wanted is not None:
             wanted = max(wanted, shapes.rows_together(settings.graph))
-        # If the rows of tasks do not count, they are added after the plan, as in `of_count`.
+        # If the rows of tasks are beyond the limit, they are added after the plan, as in `of_count`.
         columns = belief_sets.on_frequent_columns(settings, frequent_columns)
         plan = _with_columns_and_table(columns.with_parameters(max_task_rows=16 if beyond else wanted), limit, compiled)
         if plan is not None and beyond:
@@ -89,7 +89,7 @@ def _with_columns_and_table(settings: Settings, limit: int, compiled: bool) -> S
 
 
 def _with_table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
-    """Give the remaining bytes to the table, with two beliefs if it is large and with one if it is small."""
+    """Give the remaining bytes to the table: with all of its beliefs if it is large, and with one if it is small."""
     plan = _with_most_cells(settings, limit, compiled)
     if plan is not None and plan.parameters.cells >= ENOUGH_CELLS:
         return plan

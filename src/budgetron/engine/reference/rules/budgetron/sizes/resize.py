@@ -2,12 +2,13 @@
 
     frequencies         The first ones stay. This is exact for filters: leaving out features of a covariance
                         marginalises them. AdaGrad's weights are scaled, as when the number of frequencies grows.
-    rows of tasks       As many as fit stay: the last ones of the queue. The others become short rows, if their slots
-                        are free. The bytes of dropped parts are used for more rows.
-    short rows          They move to their new slots. Of several in one slot, the one with the largest count stays.
+    rows of tasks       As many rows as fit stay: the last rows of the queue. Other rows become short rows, if their
+                        slots are free. The bytes of dropped parts are used for more rows.
+    short rows          They move to their new slots. Of several rows for one slot, that with the largest count stays.
     cells of the table  A bucket covers a range of hashes. A new bucket takes cells from the old buckets that cover the
                         same hashes: those with the largest counts, and among equal counts those with the largest mass.
-    hashed own weights  They begin at their prior, because it is not known which task a cell belonged to.
+    hashed own weights  They begin at their prior, because it is not known which task a cell belonged to. (The hashed
+                        biases of a filter stay if their number does not change.)
 
 `learners.lifecycle.resize` calls it through the rule's `resized`. The old state is not changed.
 """
@@ -59,7 +60,7 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
 
 
 def _with_more_rows(state: State, new: Settings, limit: int, spare: int) -> tuple[int, int]:
-    """Use the bytes of dropped parts for rows that would not fit otherwise. Return the limit of rows and the rest."""
+    """Use the bytes of dropped parts for rows that would not fit otherwise. Return the new limit and spare bytes."""
     shapes_of_all = shapes.shapes_of(new)
     width = sum(shapes_of_all[k].row_width for k in np.asarray(state["part_index"]).tolist())
     if not width or not new.parameters.rows_may_grow:
@@ -78,7 +79,7 @@ def _bytes_of_dropped(state: State, new: Settings) -> int:
 
 
 def _set_frequencies(state: State, name: str, planned: int) -> tuple[int, int]:
-    """Store how many frequencies a part uses from now on; return this number and the number before."""
+    """Store how many frequencies a part uses from now on, at most `planned`; return this number and the old number."""
     before = int(np.ravel(state[name])[0])
     used = min(before, planned)
     state[name] = np.array([used, planned])
@@ -93,7 +94,7 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
     first = min(planned, first_frequencies(bank or 0))
     columns = shapes.dense_columns(new) + 1
     n = columns + 2 * max(used, first)
-    if used < first:  # the old model used fewer frequencies than a model of the new size begins with
+    if used < first:  # the old model used fewer frequencies than a model with the new sizes begins with
         _widen_filter(state, name, columns + 2 * before, n)
         state[f"{name}_frequencies"] = np.array([first, planned])
     elif used < before:
@@ -109,7 +110,7 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
 
 
 def _resize_short_rows(state: State, part: str, n_slots: int) -> None:
-    """Move every short row to the new slot of its owner. Of several in one slot, that with the largest count stays."""
+    """Move every short row to the new slot of its owner. Of several for one slot, that with the largest count stays."""
     values, owners, counts = (np.asarray(state[f"{part}_short{name}"]) for name in ("", "_owner", "_count"))
     if len(owners) == n_slots:
         return
@@ -117,7 +118,7 @@ def _resize_short_rows(state: State, part: str, n_slots: int) -> None:
     state[f"{part}_short_owner"], state[f"{part}_short_count"] = np.full(n_slots, FREE), np.zeros(n_slots, np.int64)
     used = np.flatnonzero(owners != FREE)
     if n_slots and len(used):
-        used = used[np.argsort(counts[used], kind="stable")]  # of several values for one slot, NumPy keeps the last
+        used = used[np.argsort(counts[used], kind="stable")]  # of several rows for one slot, NumPy keeps the last
         slots = slots_of(owners[used], n_slots)
         for name, old in (("", values), ("_owner", owners), ("_count", counts)):
             state[f"{part}_short{name}"][slots] = old[used]
@@ -153,7 +154,7 @@ def _widen_filter(state: State, name: str, before: int, after: int) -> None:
 
 
 def _resize_adagrad(state: State, part: str, new: Settings) -> None:
-    """Change a part of AdaGrad to the frequencies and own cells of the new settings."""
+    """Change an AdaGrad part to the frequencies and own cells of the new settings."""
     parameters, columns = new.parameters, shapes.dense_columns(new) + 1
     used, before = _set_frequencies(state, f"{part}_frequencies", parameters.frequencies)
     used = max(used, min(parameters.frequencies, first_frequencies(0)))
@@ -172,20 +173,22 @@ def _resize_adagrad(state: State, part: str, new: Settings) -> None:
             new_squares += FIRST_SQUARES * squares[:, columns:].mean(axis=1, keepdims=True)
         state[f"{part}_weights"] = np.pad(weights * scale, ((0, 0), (0, more))).astype(np.float32)
         state[f"{part}_squares"] = np.hstack([squares, new_squares]).astype(np.float32)
-    # Where a run begins depends on its greatest length and on the number of cells. So all runs move, and begin at 0.
+    # Where the run of a task begins depends on the length of runs and on the number of cells. So all runs move, and
+    # their weights begin at 0.
     cells = parameters.own_cells if parameters.own else 0
     for name in ("own_weights", "own_squares"):
         state[f"{part}_{name}"] = np.zeros((new.n_outputs, cells), np.float32)
 
 
 def _resize_bins(state: State, new: Settings) -> None:
-    """Change the own weights of tasks for bins. Without cells there is no belief on them."""
+    """Change the own weights of tasks for bins. Without cells, there is no belief with own weights."""
     cells, had_cells = new.parameters.bin_cells, len(state["bins_own"]) > 0
     state["bins_own"] = np.zeros((cells, 2 * new.n_outputs), np.float32)
     if (cells > 0) == had_cells:
         return
-    # Bins are the last part. Their first belief is that of the shared weights. The second one adds own weights, which
-    # begin at 0. So both predict the same, and sharing or adding up their weights changes no prediction.
+    # Bins are the last part. Their first belief has the shared weights. The second belief adds own weights, which begin
+    # at 0. So these two beliefs predict the same, and splitting or adding up their weights changes no prediction of the
+    # mixture.
     squares, weights = np.asarray(state["bins_mean_squares"]), np.array(state["belief_weight"])
     first = len(weights) - len(squares)
     if had_cells:
@@ -213,7 +216,7 @@ def _resize_table(state: State, old: int, new: int, classes: int) -> None:
     tags = np.asarray(state["table_tags"], dtype=np.int64)
     order = np.lexsort((-cells[source, 1 : 1 + classes].sum(axis=1), -(tags[source] % (MAX_COUNT + 1)), target))
     # When the table grows, a cell may be copied to several buckets. Of cells with the same tag in one bucket, only the
-    # first would be found, so the others are left out.
+    # first would be found, so the later ones are left out.
     _, unique = np.unique(target[order] * TAGS + tags[source[order]] // (MAX_COUNT + 1), return_index=True)
     order = order[np.sort(unique)]
     source, target = source[order], target[order]

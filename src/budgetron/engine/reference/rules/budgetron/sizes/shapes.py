@@ -1,4 +1,4 @@
-"""The sizes of every part, computed from the settings: beliefs, numbers per task, arrays of its state, and bytes.
+"""The sizes of every part, computed from the settings: beliefs, numbers per task, arrays of the state, and bytes.
 
 Nothing is allocated. The sizes must agree with the parts of both engines: the tests compare them with the arrays of a
 model and with the compiled core's own count of bytes.
@@ -28,7 +28,7 @@ OBJECT_BYTES = 768
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
 COMBINATION_BYTES = 288
 """Bytes of the object of the combination, besides its arrays."""
-RESERVED_ENTRIES = 65  # entries for which working memory is always allocated: 64 non-zeros of a sparse row, and 1
+RESERVED_ENTRIES = 65  # working memory has at least 64 non-zeros of a sparse row, and the constant
 ENTRY_BYTES, PAIR_BYTES = 40, 16  # working memory per entry, and per pair of entries
 
 
@@ -68,7 +68,10 @@ def filter_frequencies(settings: Settings, k: int) -> int:
 
 
 def short_rows(settings: Settings, k: int) -> int:
-    """Return the number of short rows of filter k. Linear filters that expect tasks to differ have them."""
+    """Return the number of short rows of filter k.
+
+    Linear filters that expect tasks to differ have short rows, except the one that ignores the graph.
+    """
     parameters = settings.parameters
     expects_different_tasks = parameters.filters[k][1] > 1 and k != parameters.plain_filter
     has_short_rows = parameters.own and expects_different_tasks and bank_of(parameters, k) is None
@@ -86,7 +89,7 @@ def filter_lapse(parameters: Any, k: int) -> float:
 
 
 def has_full_covariance(parameters: Any, k: int) -> bool:
-    """Whether filter k stores a full covariance matrix. A filter that learns by AdaGrad has a step size per weight."""
+    """Whether filter k stores a full covariance matrix. A filter that learns by AdaGrad has a diagonal instead."""
     return bool(parameters.full_covariance) and not filter_rate(parameters, k)
 
 
@@ -110,7 +113,7 @@ def _dense_shapes(settings: Settings) -> list[Shape]:
 
 
 def part_overhead(outputs: int) -> int:
-    """Return the planned bytes of a part in addition to its arrays. `Steps` in the core has four numbers per output."""
+    """Return the planned bytes of a part in addition to its arrays. `Steps` in the core takes 32 bytes per output."""
     return OBJECT_BYTES + 32 * outputs
 
 
@@ -132,8 +135,9 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     # Working memory for each belief: its index, its margins and the logarithms of its probabilities.
     beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
     total = sum(shape.nbytes + part_overhead(outputs) for shape in shapes) + 8 * (outputs + classes + 1) * (beliefs + 1)
-    total += 8 * (4 * outputs + 3 * classes + 4)  # of the calibration, with its working memory
-    total += 8 * (beliefs * (beliefs + 3 + outputs) + 3 * outputs + 2 * classes + 4)  # of the combination, the same
+    # The calibration and the combination, each with its working memory.
+    total += 8 * (4 * outputs + 3 * classes + 4)
+    total += 8 * (beliefs * (beliefs + 3 + outputs) + 3 * outputs + 2 * classes + 4)
     total += COMBINATION_BYTES
     if settings.sparse:
         # The table also has eight numbers per belief and output, two per belief, and one per class.
@@ -142,14 +146,14 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
         total += (4 + 8) * d  # the frequent columns, and their values in one row
         total += first_rows.most_bytes(settings) if parameters.first_rows else 0
     if has_columns(settings):
-        # Four estimates per column; one byte per column and frequency; the columns of one example and its linear
-        # features; and in float32 its rounded columns, its phases, and the two Fourier features of each frequency.
+        # Four estimates per column; one byte per column and frequency; the columns and the linear features of one
+        # example; and in float32 its rounded columns, its phases, and the two Fourier features of each frequency.
         frequencies = parameters.frequencies
         total += 4 * 8 * d + d * frequencies + 8 * (2 * d + 1) + 4 * (d + 3 * frequencies)
-    related = ENTRIES if isinstance(settings.graph, Explicit) else 2
+    related = ENTRIES if isinstance(settings.graph, Explicit) else 2  # working memory for rows of related tasks
     total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
     total += (parameters.max_task_rows or 0) * row_bytes(settings)
-    # NumPy keeps both triangles of a covariance.
+    # NumPy stores both triangles of a covariance.
     return int(total) if compiled or not has_columns(settings) else 2 * int(total)
 
 
@@ -166,7 +170,7 @@ def _shared_fields(settings: Settings, name: str, n: int, full_covariance: bool,
 
 
 def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int, bank: int = 0) -> int:
-    """Return how many frequencies a saved part uses. Raise if the two saved numbers (used, granted) are impossible."""
+    """Return how many frequencies a saved part uses. Reject saved numbers (used, granted) that are impossible."""
     require(name in arrays and arrays[name].size == 2, f"state.{name}", "two numbers")
     used, granted = (int(count) for count in arrays[name].ravel())
     first, max_granted = min(planned, first_frequencies(bank)), max(planned, limit)
@@ -193,7 +197,7 @@ def _filter(settings: Settings, k: int) -> Shape:
         }  # fmt: skip
 
     n = columns + 2 * frequencies
-    # The Fourier features of one example. Bank 0 is not counted here, because all parts share it.
+    # The Fourier features of one example. Those of bank 0 are not counted here, because all parts share them.
     features = 4 * 2 * frequencies if bank and parameters.shared else 0
     nbytes = _shared_bytes(settings, n, full_covariance, frequencies > 0) + features + 4 * own * cells
     return Shape(1, width, fields, nbytes + slots * short_row_bytes(settings))
