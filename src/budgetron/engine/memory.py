@@ -153,7 +153,7 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
 
 
 def _graph_bytes(settings: Settings) -> int:
-    """Return the bytes of the core's copy of an explicit graph; 0 if it has none.
+    """Return the bytes of a model's own copy of an explicit graph in the core; 0 if it has none.
 
     A is the matrix of the graph and A⁻¹ has the similarities of its tasks (see `budgetron.graphs`). For a small graph
     the copy is A⁻¹. For a large graph it has three parts: a partial factor of A, in which only some tasks are
@@ -164,9 +164,7 @@ def _graph_bytes(settings: Settings) -> int:
     if not isinstance(graph, Explicit) or not native.available:
         return 0  # a clique is just two numbers, and without the core there is no copy
     if rule_class(settings.rule).follows_factor:
-        # The factor of the graph (`graphs.factor_of`) is not counted. The core has a copy of it, with at most nine
-        # entries of 12 bytes per task.
-        return 0
+        return 0  # the factor of A⁻¹ belongs to the graph: all models with this graph share it
     if graph.dense is not None:
         return int(graph.dense.size) * 8 + 16 * graph.n_tasks
     if graph not in _FACTORS:

@@ -15,6 +15,7 @@ import secrets
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -325,13 +326,19 @@ def graph_bytes(graph: Explicit) -> int:
     return _core.graph_bytes(_similarity_of(graph, 0))
 
 
+# The core's form of the factors of graphs that are still in use. All models with the same graph share one.
+_FACTORED: WeakKeyDictionary[Explicit, _core.Similarity] = WeakKeyDictionary()
+
+
 def _similarity_for(settings: Settings) -> _core.Similarity:
     """Return the core's form of the graph: the factor of A⁻¹ if the rule uses it, otherwise `_similarity_of`."""
     graph = settings.graph
-    if isinstance(graph, Explicit) and rule_class(settings.rule).follows_factor:
+    if not isinstance(graph, Explicit) or not rule_class(settings.rule).follows_factor:
+        return _similarity_of(graph, settings.column_cache)
+    if graph not in _FACTORED:
         factor = factor_of(graph)
-        return _core.factored_graph(factor.starts, factor.tasks.astype(np.int32), factor.values)
-    return _similarity_of(graph, settings.column_cache)
+        _FACTORED[graph] = _core.factored_graph(factor.starts, factor.tasks.astype(np.int32), factor.values)
+    return _FACTORED[graph]
 
 
 def _similarity_of(graph: TaskGraph, column_cache: int) -> _core.Similarity:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from budgetron import Budgetron
+from budgetron import Budgetron, graphs
 from budgetron.engine import memory, native
 from budgetron.errors import TooFewBytes
 
@@ -104,3 +107,15 @@ def test_any_byte_budget_is_kept_or_refused(shape, budget, graph, all_graphs):
     for at in range(1, 400, 21):
         model.partial_fit(X[at : at + 21], y[at : at + 21], tasks=tasks[at : at + 21])
         assert model.memory_bytes_ <= limit
+
+
+def test_models_share_the_factor_of_their_graph(make_settings):
+    """A factor takes more than 100 bytes per task, and does not count as memory of a model."""
+    one, two = (native.Engine(make_settings("edges")) for _ in range(2))
+    assert one._similarity is two._similarity
+    graph = graphs.from_edges([(task, task + 1) for task in range(131)])
+    other = native.Engine(replace(make_settings("edges"), graph=graph))
+    assert other._similarity is not one._similarity
+    del other, graph
+    gc.collect()
+    assert all(held.n_tasks != 132 for held in native._FACTORED)  # a graph that is no longer used frees its factor
