@@ -201,8 +201,8 @@ class LearnAnswer(Struct, omit_defaults=True):
 class FeedbackAnswer(Struct, omit_defaults=True):
     """The outcome of one label.
 
-    `status` is `learned`, `repeated`, `corrected`, `withdrawn`, `conflict` (the prediction already has another label),
-    `refused` or `unknown`.
+    `status` is `learned`, `repeated`, `corrected`, `withdrawn`, `conflict` (the prediction already has another label,
+    or its label was withdrawn), `refused` or `unknown`.
     """
 
     id: str
