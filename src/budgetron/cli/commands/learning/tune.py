@@ -101,6 +101,7 @@ class _FirstRows:
         from budgetron.cli import progress
         from budgetron.cli.labelled_stream import LabelledStream
         from budgetron.cli.signals import SignalGuard
+        from budgetron.cli.summary import skipped_lines
 
         with SignalGuard(options.source) as guard, LabelledStream(WHO, options) as labelled:
             labelled.expect_tasks_of([learner.build(WHO)])
@@ -109,6 +110,8 @@ class _FirstRows:
                 click.echo(f"Stopped by {guard.signal_name}.", err=True)
                 sys.exit(INTERRUPTED)
             self.classes = labelled.classes
+        for warning in skipped_lines(labelled):
+            click.echo(warning, err=True)
         if not self.blocks:
             raise input_error(
                 WHO, "STREAM", "a stream with at least one example", f"{options.source!r}, which has none"
