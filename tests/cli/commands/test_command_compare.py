@@ -164,6 +164,9 @@ def test_tune_reports_the_lines_that_it_skips(mail: Path, budgetron) -> None:
 def test_tune_tries_only_settings_that_are_left_open(mail: Path, as_json, budgetron) -> None:
     refused = budgetron("tune", mail, "--learner", "Perceptron", "--kernel", "linear", code=2)
     assert "there is nothing to tune" in refused.output
+    for learner in ("LinearPerceptron", "multitask-p-norm"):  # they have neither a kernel nor a budget
+        refused = budgetron("tune", mail, "--learner", learner, code=2)
+        assert f"there is nothing to tune, because {learner} has neither" in refused.output
     only_budget = as_json("tune", mail, "--kernel", "gaussian:0.1", "--budget", "32KiB")
     (round_,) = only_budget["rounds"]
     assert round_["what"] == "budget" and [setting["value"] for setting in round_["tried"]] == [

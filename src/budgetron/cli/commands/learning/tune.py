@@ -75,8 +75,10 @@ def command(stream: str, rows: int, as_json: bool, **option_values: Any) -> None
     if learner.kernel == "gaussian" and works_without_kernel(learner.learner) and not first_rows.is_sparse:
         rounds.append(_kernel_round(first_rows, learner))
         learner = rounds[-1].candidates[rounds[-1].chosen]
-    # The kernel round may have chosen "none"; then there is no bandwidth to tune.
-    gamma = _default_gamma(first_rows, learner) if learner.kernel == "gaussian" else None
+    # The kernel round may have chosen "none"; then there is no bandwidth to tune. A learner without the parameter, such
+    # as LinearPerceptron, has the option's default.
+    has_gamma = learner.kernel == "gaussian" and has_parameter(learner.learner, "kernel")
+    gamma = _default_gamma(first_rows, learner) if has_gamma else None
     if gamma is not None:
         rounds.append(_bandwidth_round(first_rows, learner, gamma))
         learner = rounds[-1].candidates[rounds[-1].chosen]
