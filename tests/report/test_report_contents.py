@@ -14,6 +14,7 @@ from budgetron import Budgetron, Forgetron, Perceptron, Projectron, evaluate, gr
 from budgetron.cli.summary import model_words
 from budgetron.distributed import ReplicatedModel
 from budgetron.errors import InputTypeError
+from budgetron.evaluate.curve import MAX_POINTS
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4))
 LABELS = (ROWS[:, 0] > 0).astype(int)
@@ -55,6 +56,17 @@ def test_a_short_last_window_is_not_drawn():
     windows = data_of(html)["charts"]["error"]["series"][1]["values"]
     assert result.curve[-1].window.n == 5 and windows[-1] is None and None not in windows[:-1]
     assert f"to {100 * result.curve[-2].window.error:.1f} % in the last" in html
+
+
+def test_the_windows_of_a_long_stream_are_drawn_to_its_end():
+    n = 2 * MAX_POINTS
+    rows = np.random.default_rng(1).standard_normal((n, 2))
+    model = Forgetron(budget=5)
+    result = evaluate.progressive(model, (rows, (rows[:, 0] > 0).astype(int), None), window=1)
+    html = report.rendered(validation=result, model=model)
+    windows = data_of(html)["charts"]["error"]["series"][1]["values"]
+    assert len(windows) == MAX_POINTS and None not in windows
+    assert "in the last, of up to 2 examples each" in html
 
 
 def test_an_empty_budget_is_not_drawn_as_full():

@@ -252,9 +252,8 @@ def _edge_weight(who: str, text: str, row: Sequence[str]) -> float:
 
 def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, Any]:
     """Parse the values of --set, each NAME=VALUE."""
-    hints = inspect.signature(_class_and_preset(learner)[0]).parameters
-    # A parameter that takes a sequence can be set in Python only. The task column has the option --task.
-    known = {name for name in hints if "Sequence" not in str(hints[name].annotation)} - _OWN_OPTIONS - {"task_column"}
+    parameters = inspect.signature(_class_and_preset(learner)[0]).parameters
+    known = set(parameters) - _OWN_OPTIONS - {"task_column"}  # the task column has the option --task
     arguments = {}
     for text in others:
         name, equals, value = text.partition("=")

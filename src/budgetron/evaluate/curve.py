@@ -1,6 +1,7 @@
 """Record error and memory over time. The number of points is bounded, because a stream may be endless.
 
-If there are too many points, neighbours are merged in pairs, so early points have longer windows than late ones.
+If there are too many points, neighbours are merged in pairs, and later points get windows of that length too. So all
+points have equally many windows, except that the last one may still have fewer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from budgetron.evaluate.metrics.window_ranks import added, ranks
 if TYPE_CHECKING:
     from budgetron.learners.estimators.budgetron import Belief
 
-MAX_POINTS = 512
+MAX_POINTS = 512  # even, so that the points can be merged in pairs
 MAX_SHARES = 32  # a point lists the budget shares of this many tasks, largest first
 
 
@@ -49,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True)
 class _End:
-    """The record of one window, made at its end."""
+    """The record of one window, or of several merged ones, made at its end."""
 
     position: int
     counts: NDArray[np.float64]
@@ -66,6 +67,7 @@ class Curve:
 
     def __init__(self) -> None:
         self._ends: list[_End] = []
+        self._windows, self._step = 0, 1  # windows so far; a point has `_step` of them
 
     def close_window(
         self,
@@ -75,25 +77,25 @@ class Curve:
         ranked: NDArray[np.float64] | None = None,
         so_far: Ranks = Ranks(),
     ) -> None:
-        """Add a point, given the counts and ranking sums of a window and the ranking figures up to its end."""
+        """Add a window, given its counts and ranking sums and the ranking figures up to its end."""
         # getattr with defaults, because learners of other packages may lack these attributes.
         share = list(getattr(model, "budget_share_", {}).items())[:MAX_SHARES]
         stored, size = getattr(model, "n_stored_", None), getattr(model, "memory_bytes_", None)
         beliefs = getattr(model, "beliefs_", [])
-        self._ends.append(_End(position, counts, stored, size, dict(share), beliefs, ranked, so_far))
-        if len(self._ends) > MAX_POINTS:
-            # Counts are added; the model's state is taken from the later window. An odd last window stays as it is.
-            early, late = self._ends[0:-1:2], self._ends[1::2]
-            merged = [
-                replace(second, counts=first.counts + second.counts, ranked=added(first.ranked, second.ranked))
-                for first, second in zip(early, late, strict=False)
-            ]
-            self._ends = merged + self._ends[2 * len(late) :]
+        end = _End(position, counts, stored, size, dict(share), beliefs, ranked, so_far)
+        if self._windows % self._step:  # the last point is not complete yet
+            self._ends[-1] = _merged(self._ends[-1], end)
+        else:
+            if len(self._ends) == MAX_POINTS:
+                self._ends = [_merged(*pair) for pair in zip(self._ends[::2], self._ends[1::2], strict=True)]
+                self._step *= 2
+            self._ends.append(end)
+        self._windows += 1
 
     def copy(self) -> Curve:
         """Return an independent copy."""
         other = Curve()
-        other._ends = list(self._ends)
+        other._ends, other._windows, other._step = list(self._ends), self._windows, self._step
         return other
 
     def points(self, probabilistic: bool) -> list[Point]:
@@ -114,3 +116,8 @@ class Curve:
                 )
             )
         return points
+
+
+def _merged(first: _End, second: _End) -> _End:
+    """Merge two neighbours: counts are added, and the model's state is that of the later one."""
+    return replace(second, counts=first.counts + second.counts, ranked=added(first.ranked, second.ranked))

@@ -30,8 +30,8 @@ def progressive(
     model : a learner of this library, new or already fitted; it is updated.
     stream : (X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task).
     delay : how many further examples are predicted before a label arrives.
-    window : examples per point of the curve. Beyond 512 points, neighbours are merged in pairs, so early points have
-        longer windows than late ones.
+    window : examples per point of the curve. Whenever there would be more than 512 points, neighbours are merged in
+        pairs, and the window doubles.
     classes : all labels, if the first block may lack some. For arrays they are found automatically.
     max_tasks : how many tasks are reported separately, in order of appearance; all others are counted together. Memory
         grows with this number and not with the length of the stream.

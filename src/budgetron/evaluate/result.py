@@ -29,7 +29,7 @@ class Validation:
     macro : the mean of the figures over the tasks in `per_task` (macro average)
     per_task : the figures per task, for the first `max_tasks` tasks that appeared
     others : the figures of all other tasks together; None if there are none
-    curve : one point per window; beyond 512 points, neighbouring windows are merged
+    curve : one point per window; beyond 512 points, neighbouring windows are merged and the window doubles
     calibration : None if the model gives no probabilities
     delay : how many further examples were predicted before a label arrived
     confusion : which label was predicted for which true label; None without examples, or with more than 256 classes

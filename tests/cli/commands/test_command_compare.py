@@ -154,9 +154,19 @@ def test_the_recommended_command_has_the_results_of_the_comparison(mail: Path, a
             name: run[name] for name in ("n", "mistakes", "error", "f_measure")}  # fmt: skip
 
 
+def test_tune_reports_the_lines_that_it_skips(mail: Path, budgetron) -> None:
+    lines = mail.read_text().splitlines()
+    mail.write_text("\n".join([*lines[:300], "ann,much,0.1,red,ham", *lines[300:], ""]))
+    result = budgetron("tune", mail, "--learner", "Forgetron", "--budget", 20, "--on-error", "skip")
+    assert result.stderr.startswith("1 bad line skipped; the first:\n  line 301: ")
+
+
 def test_tune_tries_only_settings_that_are_left_open(mail: Path, as_json, budgetron) -> None:
     refused = budgetron("tune", mail, "--learner", "Perceptron", "--kernel", "linear", code=2)
     assert "there is nothing to tune" in refused.output
+    for learner in ("LinearPerceptron", "multitask-p-norm"):  # they have neither a kernel nor a budget
+        refused = budgetron("tune", mail, "--learner", learner, code=2)
+        assert f"there is nothing to tune, because {learner} has neither" in refused.output
     only_budget = as_json("tune", mail, "--kernel", "gaussian:0.1", "--budget", "32KiB")
     (round_,) = only_budget["rounds"]
     assert round_["what"] == "budget" and [setting["value"] for setting in round_["tried"]] == [

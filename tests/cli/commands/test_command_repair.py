@@ -61,8 +61,10 @@ def test_verify_reports_intact_and_damaged_models(data, tmp_path):
     code, output = invoke("verify", data)
     assert code == 1 and f"{data / 'other'}: DAMAGED." in output and f"{data / 'default'}: intact (" in output
     (tmp_path / "empty").mkdir()
-    code, output = invoke("verify", tmp_path / "empty")
-    assert code == 2 and "which contains no model" in output
+    for command, parameter in ((["verify"], "PATH"), (["repair", "--accept-loss"], "DIRECTORY")):
+        code, output = invoke(*command, tmp_path / "empty")
+        assert code == 2 and "which contains no model" in output
+        assert f"{command[0]}: {parameter} must be the data directory of a service" in output
 
 
 def test_verify_names_repair_only_for_a_directory(tmp_path):

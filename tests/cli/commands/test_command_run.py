@@ -95,7 +95,9 @@ def test_a_stopped_and_resumed_run_equals_one_run(mail: Path, tmp_path: Path, bu
 def test_a_resumed_model_keeps_its_settings(mail: Path, tmp_path: Path, budgetron) -> None:
     model = tmp_path / "m"
     budgetron("run", mail, "--save", model)
-    for option in (["--budget", 5], ["--label", "colour"], ["--set", "eta=0.5"], ["--learner", "Forgetron"]):
+    options = [["--budget", 5], ["--label", "colour"], ["--set", "eta=0.5"], ["--learner", "Forgetron"],
+               ["--offset", "size"], ["--classes", "ham,spam,egg"], ["--na-values", "-999"]]  # fmt: skip
+    for option in options:
         refused = budgetron("run", mail, "--resume", model, *option, code=2)
         assert f"run: {option[0]} must be left out with --resume" in refused.output
     library.Forgetron(5).fit([[0.0], [1.0]], [0, 1]).save(model)

@@ -14,6 +14,7 @@ from debian import tool
 from running import free_port, running, until
 
 from budgetron import RandomBudgetPerceptron, load
+from budgetron.durable.requests import MAX_KEY_LENGTH
 from budgetron.errors import InputError
 
 nats = pytest.importorskip("nats", reason="the extra 'nats' is not installed")
@@ -100,6 +101,23 @@ def test_every_message_is_learned_once_although_the_service_is_killed(broker, tm
     probes = examples(50, seed=1)[0]
     margins = load(path).decision_function(probes, tasks=[0] * 50)
     assert (margins == expected.decision_function(probes, tasks=[0] * 50)).all()
+
+
+def test_a_stream_with_a_long_name_is_learned_once(broker, tmp_path):
+    """The names of the stream and of the subject together are longer than an idempotency key may be."""
+    stream = "m" * MAX_KEY_LENGTH
+    messages = encode(*examples(40))
+    arguments = (LEARNER, "--consume", f"{broker}/{stream}?subject={stream}.x")
+    for part, n in ((messages[:20], 20), (messages[20:], 40)):
+        publish(broker, stream, part, create=n == 20)
+        with running(tmp_path / "data", *arguments) as service:
+
+            def is_over(service=service, n=n):
+                return n_learned(service) >= n or any("rejected" in line for line in service.events("consume"))
+
+            until(is_over)
+            assert n_learned(service) == n
+            assert service.stop() == 0
 
 
 def test_invalid_messages_are_logged_and_a_missing_stream_is_waited_for(broker, tmp_path):

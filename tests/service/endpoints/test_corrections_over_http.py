@@ -53,8 +53,15 @@ def test_labels_are_corrected_or_withdrawn_by_key_by_id_and_by_position(service,
     for _ in range(2):  # a retry gets the same answer
         answer = client.post("/v1/feedback", json={"id": prediction_id, "withdraw": True})
         assert answer.status_code == 200 and answer.json()["status"] == "withdrawn"
-    answer = client.post("/v1/feedback", json={"id": prediction_id, "label": "ham", "correct": True})
-    assert "withdrawn" in expect_error(answer, 409, "conflict")
+    for label in ("ham", "spam"):  # no label can come after the withdrawal, and the message does not advise to try
+        verdict = {"id": prediction_id, "label": label}
+        (in_list,) = client.post("/v1/feedback", json={"feedback": [verdict]}).json()["feedback"]
+        messages = [in_list["message"]] + [
+            expect_error(client.post("/v1/feedback", json=verdict | correct), 409, "conflict")
+            for correct in ({}, {"correct": True})
+        ]
+        assert in_list["status"] == "conflict"
+        assert all("was withdrawn" in message and '"correct"' not in message for message in messages)
     with budgetron.Client(service.url) as caller:
         assert caller.correct(1, "ham", 5, reason="é")["correction"]["new"] == "ham"
         assert caller.withdraw(1, 7)["correction"]["withdrawn"]

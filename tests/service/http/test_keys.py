@@ -167,6 +167,22 @@ def test_keys_are_added_and_listed_by_the_command(tmp_path):
         assert CliRunner().invoke(main, ["keys", "add", path, name, "learn"]).exit_code == 2
 
 
+@pytest.mark.parametrize("rate", ["1234567", "0.12345678", "999999999999.5", "1e-5"])
+def test_a_rate_is_stored_and_listed_with_all_its_digits(tmp_path, rate):
+    path = str(tmp_path / "keys")
+    assert CliRunner().invoke(main, ["keys", "add", path, "app", "learn", "--rate", rate]).exit_code == 0
+    assert [key.rate for key in api_keys.read_keys(tmp_path / "keys")] == [float(rate)]
+    words = CliRunner().invoke(main, ["keys", "list", path]).stdout.split()
+    assert float(words[2]) == float(rate) and words[3:] == ["examples/s"]
+
+
+@pytest.mark.parametrize("rate", ["1e12", "inf", "nan", "0", "-1"])
+def test_a_rate_that_the_file_cannot_hold_is_refused(tmp_path, rate):
+    path = tmp_path / "keys"
+    done = CliRunner().invoke(main, ["keys", "add", str(path), "app", "learn", "--rate", rate])
+    assert done.exit_code == 2 and "--rate" in done.output and not path.exists()
+
+
 def test_a_rate_limit_allows_two_seconds_of_examples_at_once(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("budgetron.service.http.rates.time", SimpleNamespace(monotonic=lambda: now[0]))

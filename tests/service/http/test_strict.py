@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import running
 
-from budgetron.service.http import api_keys
+from budgetron.service.http import admin_wire, api_keys, wire
 from budgetron.service.http.wire import StrictDecoder
 
 JSON = {"Content-Type": "application/json"}
@@ -44,6 +44,25 @@ def test_tasks_with_colons_and_escapes_are_accepted(trained):
     for task in ("user:17", 'say "a:b"', "\\:\\", "{:}", "a\nb"):
         answer = trained.post("/v1/predict", json={"features": [1, 2], "task": task})
         assert answer.status_code == 200, answer.text
+
+
+# The shortest valid body of each kind of request: all fields that are not required are missing.
+SHORTEST_BODIES = {
+    "predict_request": b'{"features":[1]}', "learn_request": b'{"label":1}', "feedback_request": b'{"id":"a"}',
+    "example_line": b'{"features":[1]}', "labelled_line": b'{"features":[1],"label":1}',
+    "candidate_request": b'{"version":"a"}', "correction_request": b'{"position":1}', "limits_request": b'{"rate":1}',
+    "operating_point_request": b'{"threshold":1}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [wire, admin_wire])
+def test_missing_fields_do_not_hide_a_repeated_name(module):
+    decoders = {name: value for name, value in vars(module).items() if isinstance(value, StrictDecoder)}
+    for name, decoder in decoders.items():
+        body = SHORTEST_BODIES[name]
+        decoder.decode(body)
+        with pytest.raises(ValueError, match="twice"):
+            decoder.decode(b"{" + body[1:-1] + b"," + body[1:])
 
 
 VALUES = st.recursive(
@@ -83,8 +102,6 @@ def test_exactly_the_texts_with_a_repeated_name_are_rejected(value):
     {"features": [1.0], "label": "a", "task": None},
 ], ids=str)  # fmt: skip
 def test_usual_bodies_are_recognised_without_a_second_parser(body, monkeypatch):
-    from budgetron.service.http import wire
-
     calls = []
     monkeypatch.setattr(wire.json, "loads", lambda *_, **__: calls.append(1))
     content = json.dumps(body).encode()
@@ -100,10 +117,10 @@ def test_usual_bodies_are_recognised_without_a_second_parser(body, monkeypatch):
 def status_of(url, *headers, version="1.1"):
     """Send a request with exactly these headers, and return the status."""
     address = urlsplit(url)
-    with socket.create_connection((address.hostname, address.port), timeout=300) as wire:
+    with socket.create_connection((address.hostname, address.port), timeout=300) as connection:
         lines = [f"GET /v1/model HTTP/{version}", *headers, "Connection: close", "", ""]
-        wire.sendall("\r\n".join(lines).encode())
-        return int(wire.recv(65536).split()[1])
+        connection.sendall("\r\n".join(lines).encode())
+        return int(connection.recv(65536).split()[1])
 
 
 def test_repeated_and_missing_headers_are_rejected(tmp_path):
@@ -118,6 +135,6 @@ def test_repeated_and_missing_headers_are_rejected(tmp_path):
                         ["Host: localhost", key, "Idempotency-Key: a", "Idempotency-Key: a"]):  # fmt: skip
             assert status_of(service.url, *headers) == 400, headers
             assert status_of(service.url, *headers, version="1.0") == 400, headers
-        with socket.create_connection(urlsplit(service.url).netloc.split(":"), timeout=300) as wire:
-            wire.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")  # as simple load balancers do
-            assert b" 200 " in wire.recv(65536)
+        with socket.create_connection(urlsplit(service.url).netloc.split(":"), timeout=300) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")  # as simple load balancers do
+            assert b" 200 " in connection.recv(65536)

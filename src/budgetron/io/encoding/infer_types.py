@@ -148,17 +148,16 @@ def _default_label(
 ) -> tuple[str | None, str]:
     """Return the label column by its name, otherwise the last column, and a note on the choice."""
     other_roles = (task, options.weight, options.offset, *options.drop)
-    # Reversed for two reasons. If two names differ only in case, the first of these columns overwrites the other in the
-    # dict. And the last column becomes the first entry, which is the default below.
-    free = {name.lower(): name for name in reversed(names) if name not in other_roles}
-    for name in LABELS:
-        if name in free:
-            return free[name], _BY_NAME
+    free = [name for name in names if name not in other_roles]
+    for label in LABELS:
+        for name in free:
+            if name.lower() == label:
+                return name, _BY_NAME
     if not labelled:
         return None, ""
     if not free:
         raise InputError("No column is left for the label. Name it: label=...")
-    return next(iter(free.values())), "the last column; none is named label, y, target or class"
+    return free[-1], "the last column; none is named label, y, target or class"
 
 
 def _value_counts(values: CodedColumn, missing: Iterable[str]) -> dict[str, int]:

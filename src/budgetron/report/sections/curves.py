@@ -25,7 +25,7 @@ def curves(validation: Validation) -> Section:
     last = points[-1]
     # Leave out a short last window: its value would be mostly noise.
     full = [point.window for point in points if _is_large_enough(point, points)]
-    window = as_count(max(point.window.n for point in points))
+    window = as_count(points[0].window.n)
     parts = [
         chart("error", "Error", _first_and_last("Error", full[0].error, full[-1].error, window), _error_table(points)),
         chart("f", "F-measure", _first_and_last("F-measure", full[0].f_measure, full[-1].f_measure, window)),
@@ -118,8 +118,8 @@ def _two_lines(points: list[Point], metric: str, form: str) -> Chart:
 
 
 def _is_large_enough(point: Point, points: list[Point]) -> bool:
-    """Return whether a window has at least half as many examples as the longest. The error of a few would mislead."""
-    return 2 * point.window.n >= max(other.window.n for other in points)
+    """Return whether a window has at least half as many examples as the others. The error of a few would mislead."""
+    return 2 * point.window.n >= points[0].window.n  # only the last window may be shorter than the first
 
 
 def _first_and_last(name: str, first: float | None, last: float | None, window: str) -> str:

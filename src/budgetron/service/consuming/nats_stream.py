@@ -7,9 +7,12 @@ the messages in order and numbers them per consumer, so that a lost message is n
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from budgetron.durable.requests import MAX_KEY_LENGTH
 from budgetron.errors import import_extra, input_error, shown
 from budgetron.service.consuming.consumption import BrokerFailed, Messages
 
@@ -29,6 +32,12 @@ class StreamAddress:
         self.server = f"{parts.scheme}://{parts.netloc}"
         self.subject = query.get("subject", [">"])[0]
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{self.stream}"  # without a password
+
+    def key(self, created: datetime) -> str:
+        """Return the idempotency key of the stream: names and time of creation, or their hash if they are too long."""
+        # A stream that is deleted and created again numbers its messages from 1 again.
+        key = f"nats:{self.stream}:{self.subject}:{created.isoformat()}"
+        return key if len(key) <= MAX_KEY_LENGTH else f"nats:{blake2b(key.encode(), digest_size=16).hexdigest()}"
 
 
 class NatsStream:
@@ -51,9 +60,7 @@ class NatsStream:
             await connection.close()
             message = f"NATS: {address.name}: {str(error) or 'no answer'}. Create the stream, or correct its name."
             raise BrokerFailed(message) from error
-        # A stream that is deleted and created again numbers its messages from 1 again.
-        key = f"nats:{address.stream}:{address.subject}:{info.created.isoformat()}"
-        return cls(connection, address, key, info.state.first_seq)
+        return cls(connection, address, address.key(info.created), info.state.first_seq)
 
     async def read(self, first: int) -> AsyncIterator[tuple[Messages, int]]:
         api = import_extra("serve --consume", "nats.js.api", "nats")

@@ -3,7 +3,8 @@
     the first label    learned like an example of POST learn
     the same again     `repeated`, with the first answer; nothing is learned
     another label      `conflict` (409): the first label stays, unless the request says "correct": true
-    "withdraw": true   the model is rebuilt without the example; the same again: nothing changes
+    "withdraw": true   the model is rebuilt without the example; the same again: nothing changes; a label after it:
+                       `conflict` (409)
     an invalid label   `refused` (422)
     an unknown id      `unknown` (404): never issued, or evicted (see `service.model.pending`)
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 # Stored in place of a withdrawn label. It cannot be mistaken for a label, because no label is a JSON object.
 WITHDRAWN = {"withdrawn": True}
+_WITHDRAWN_MESSAGE = "feedback: the label was withdrawn. Send the example with its correct label to POST learn."
 _STATUS = {"unknown": 404, "conflict": 409, "refused": 422}
 
 
@@ -90,8 +92,7 @@ async def _change(call: Call, prediction_id: str, label: Any) -> FeedbackAnswer 
     if pending.label == WITHDRAWN:
         if withdraw:  # a retry
             return FeedbackAnswer(prediction_id, "withdrawn", pending.position, pending.margin)
-        message = "feedback: the label was withdrawn. Send the example with its correct label to POST learn."
-        raise HTTPProblem(409, "conflict", message)
+        raise HTTPProblem(409, "conflict", _WITHDRAWN_MESSAGE)
     if not withdraw and pending.label is not None and is_same_label(pending.label, label):
         return FeedbackAnswer(prediction_id, "repeated", pending.position, pending.margin)
     new_label = None if withdraw else label
@@ -126,6 +127,8 @@ async def _learn(model: ServedModel, verdict: Verdict) -> FeedbackAnswer:
 
 
 def _answer_again(verdict: Verdict, pending: PendingPrediction) -> FeedbackAnswer:
+    if pending.label == WITHDRAWN:
+        return FeedbackAnswer(verdict.id, "conflict", message=_WITHDRAWN_MESSAGE)
     if pending.label is not None and not is_same_label(pending.label, verdict.label):
         return _conflict(verdict)
     return FeedbackAnswer(verdict.id, "repeated", pending.position, pending.margin)

@@ -31,6 +31,7 @@ ROLES = ("predict", "learn", "admin")  # each role includes the rights of those 
 PREFIX = "bt_"
 GRACE = 10.0  # seconds: an editor that replaces the file may leave it unreadable for a moment
 _MAX_KEYS = 10_000
+_RATE_LIMIT = 1e12  # examples per second; a rate must be below it
 _MAX_BYTES = 2**22
 
 
@@ -144,7 +145,7 @@ def _key(path: Path, number: int, words: list[str]) -> ApiKey:
                 models = tuple(value.split(","))
             else:
                 raise ValueError
-        if role not in ROLES or len(raw) != 32 or (rate is not None and not 0 < rate < 1e12):
+        if role not in ROLES or len(raw) != 32 or (rate is not None and not 0 < rate < _RATE_LIMIT):
             raise ValueError
     except ValueError:
         raise input_error("keys", f"line {number} of {str(path)!r}", accepted, "a line of another form") from None
@@ -166,12 +167,14 @@ def add(
         raise input_error("keys", "name", "one word of at most 100 characters, without #", shown(name))
     if any(not model.replace("-", "").replace("_", "").isalnum() for model in models):
         raise input_error("keys", "models", "names of models: letters, digits, - and _", shown(models))
+    if rate is not None and not 0 < rate < _RATE_LIMIT:
+        raise input_error("keys", "--rate", f"a number above 0 and below {_RATE_LIMIT:,.0f}", shown(rate))
     known = read_keys(path) if path.exists() and path.stat().st_size else []
     if any(key.name == name for key in known):
         raise input_error("keys", "name", "a name that is not in the file yet", shown(name),
                           "To replace the key, remove its line first.")  # fmt: skip
     token = PREFIX + secrets.token_urlsafe(32)
-    options = [f"{rate:g}"] if rate else []
+    options = [rate_words(rate)] if rate is not None else []
     options += [f"expires={expires.isoformat()}"] if expires else []
     options += [f"models={','.join(models)}"] if models else []
     line = " ".join([name, role, sha256(token.encode()).hexdigest(), *options]) + "\n"
@@ -180,3 +183,8 @@ def add(
         path.touch(mode=0o600)
     replace_file(path, before + line.encode())
     return token
+
+
+def rate_words(rate: float) -> str:
+    """Return a rate with all its digits (`g` alone would keep six), but an integer without a decimal point."""
+    return f"{rate:.15g}"

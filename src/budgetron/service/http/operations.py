@@ -68,7 +68,7 @@ MODEL_OPERATIONS = [
               wire.LearnRequest, wire.LearnAnswer, _LEARNING, stream_handler=ndjson.learn_stream),
     Operation("POST", "feedback", "learn", feedback.feedback, "Label an earlier prediction",
               wire.FeedbackRequest, (wire.FeedbackAnswer, wire.FeedbackAnswers),
-              {**_LEARNING, 404: "No such prediction.", 409: "It already has another label."}),
+              {**_LEARNING, 404: "No such prediction.", 409: "It has another label already, or a withdrawn one."}),
     Operation("POST", "corrections", "admin", correcting.correct, "Correct or withdraw a label that was learned",
               admin_wire.CorrectionRequest, admin_wire.CorrectionAnswer,
               {404: "No such idempotency key.", 409: "The record is no longer in the log.", 501: _SHARDS,

@@ -201,8 +201,8 @@ class LearnAnswer(Struct, omit_defaults=True):
 class FeedbackAnswer(Struct, omit_defaults=True):
     """The outcome of one label.
 
-    `status` is `learned`, `repeated`, `corrected`, `withdrawn`, `conflict` (the prediction already has another label),
-    `refused` or `unknown`.
+    `status` is `learned`, `repeated`, `corrected`, `withdrawn`, `conflict` (the prediction already has another label,
+    or its label was withdrawn), `refused` or `unknown`.
     """
 
     id: str
@@ -324,8 +324,10 @@ def _colons(value: Any, in_strings: bool) -> int:
     if kind is dict:
         n = len(value) + sum([_colons(name, in_strings) for name in value])
         parts = list(value.values())
-    elif isinstance(value, Struct):  # fields that are None or UNSET may be missing in the JSON, so they do not count
-        parts = [part for part in structs.astuple(value) if part is not None and part is not UNSET]
+    elif isinstance(value, Struct):
+        # A field that has its default may be missing in the JSON, so it does not count.
+        defaults = kind.__struct_defaults__
+        parts = [part for part in structs.astuple(value) if part not in defaults]
         n = len(parts)
     else:
         return 0

@@ -47,7 +47,7 @@ from budgetron.evaluate.scoring import Scored
 from budgetron.evaluate.tally import Tally
 from budgetron.report.sections.relations import order_by_similarity
 
-WINDOW = 200  # examples per point of the curve, or a few more; earlier points are merged when there are too many
+WINDOW = 200  # examples per window of the curve, or a few more; a point has several when there are too many windows
 TASKS = 1000  # tasks that are counted one by one; later tasks are counted together
 _SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
 _SHOWN_RELATIONS = 24

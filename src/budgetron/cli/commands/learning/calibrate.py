@@ -6,11 +6,12 @@ The model does not learn meanwhile: the guarantee of --max-error holds only for 
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import click
 
-from budgetron.cli import outputs
+from budgetron.cli import INTERRUPTED, outputs
 from budgetron.cli.decisions import decision_options, set_point, settings_from_options
 from budgetron.cli.formatting import counted
 from budgetron.cli.options import (
@@ -43,7 +44,8 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
 
     The model predicts the examples and does not learn from them. --max-error limits the share of wrong decisions for
     each label. If future examples have the same distribution as these, the limit holds with the probability
-    --confidence. The model asks a person about examples on which it cannot decide within this limit.
+    --confidence. The model asks a person about examples on which it cannot decide within this limit. Ctrl-C stops the
+    command, and nothing is saved.
 
     \b
     budgetron calibrate mail.budgetron later.csv --max-error 0.01 --save mail.budgetron
@@ -53,7 +55,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     from budgetron.cli import models
     from budgetron.cli.labelled_stream import LabelledStream
     from budgetron.cli.signals import SignalGuard
-    from budgetron.cli.summary import point_lines
+    from budgetron.cli.summary import point_lines, skipped_lines
 
     settings = settings_from_options(WHO, option_values)
     if settings is None:
@@ -73,6 +75,11 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
             margins = learner.decision_function(rows.X, tasks=rows.tasks, offset=rows.offsets)
             learner._count_decisions(margins, learner._classes.codes(WHO, rows.y))
     point = learner.operating_point
+    for line in skipped_lines(labelled):
+        click.echo(line, err=True)
+    if guard.signal_name:  # the user asked for the point of all examples, not of a part
+        click.echo(f"Stopped by {guard.signal_name} after {counted(point.n, 'example')}. Nothing was saved.", err=True)
+        sys.exit(INTERRUPTED)
     if not point.n:
         raise input_error(WHO, "STREAM", "a stream with labelled examples", f"{stream!r}, which has none or too few")
     io.save_model(save, learner, columns)

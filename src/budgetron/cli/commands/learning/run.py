@@ -17,6 +17,7 @@ from budgetron.cli.decisions import check_labels, decision_options, set_point, s
 from budgetron.cli.formatting import counted
 from budgetron.cli.learner_spec import LearnerSpec
 from budgetron.cli.options import (
+    COLUMN_OPTIONS,
     StreamOptions,
     json_option,
     learner_options,
@@ -251,7 +252,7 @@ def _window(first_rows: int) -> int:
 def _reject_settings(ctx: click.Context, source: str) -> None:
     """Reject options that a resumed model cannot change."""
     of_learner = ("learner", "budget", "kernel", "graph", "others", "shards")
-    for name in (*of_learner, "label", "task", "drop", "text", "categorical", "weight", "decimal", "na_values"):
+    for name in (*of_learner, *COLUMN_OPTIONS):
         # Only options that the user wrote are rejected; defaults have no meaning for a resumed model.
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
             option = "--set" if name == "others" else f"--{name.replace('_', '-')}"

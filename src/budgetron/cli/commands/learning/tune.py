@@ -75,8 +75,10 @@ def command(stream: str, rows: int, as_json: bool, **option_values: Any) -> None
     if learner.kernel == "gaussian" and works_without_kernel(learner.learner) and not first_rows.is_sparse:
         rounds.append(_kernel_round(first_rows, learner))
         learner = rounds[-1].candidates[rounds[-1].chosen]
-    # The kernel round may have chosen "none"; then there is no bandwidth to tune.
-    gamma = _default_gamma(first_rows, learner) if learner.kernel == "gaussian" else None
+    # The kernel round may have chosen "none"; then there is no bandwidth to tune. A learner without the parameter, such
+    # as LinearPerceptron, has the option's default.
+    has_gamma = learner.kernel == "gaussian" and has_parameter(learner.learner, "kernel")
+    gamma = _default_gamma(first_rows, learner) if has_gamma else None
     if gamma is not None:
         rounds.append(_bandwidth_round(first_rows, learner, gamma))
         learner = rounds[-1].candidates[rounds[-1].chosen]
@@ -101,6 +103,7 @@ class _FirstRows:
         from budgetron.cli import progress
         from budgetron.cli.labelled_stream import LabelledStream
         from budgetron.cli.signals import SignalGuard
+        from budgetron.cli.summary import skipped_lines
 
         with SignalGuard(options.source) as guard, LabelledStream(WHO, options) as labelled:
             labelled.expect_tasks_of([learner.build(WHO)])
@@ -109,6 +112,8 @@ class _FirstRows:
                 click.echo(f"Stopped by {guard.signal_name}.", err=True)
                 sys.exit(INTERRUPTED)
             self.classes = labelled.classes
+        for warning in skipped_lines(labelled):
+            click.echo(warning, err=True)
         if not self.blocks:
             raise input_error(
                 WHO, "STREAM", "a stream with at least one example", f"{options.source!r}, which has none"

@@ -60,7 +60,8 @@ def list_sets(folder: str | None, as_json: bool) -> None:
 def fetch(names: tuple[str, ...], folder: str | None) -> None:
     """Download data sets to the cache (all if none is named) and verify their checksums.
 
-    With --from or $BUDGETRON_DATA, files are only verified.
+    With --from or $BUDGETRON_DATA, files are only verified. Data sets that come with a package are read, to check that
+    it is installed and has the right version of the data.
     """
     for name in names or _all(folder):
         data.fetch(name, folder=folder, progress=True)

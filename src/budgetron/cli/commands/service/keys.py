@@ -38,7 +38,7 @@ def add(
 def show(file: Path) -> None:
     """Show the names, roles and limits in FILE."""
     for key in api_keys.read_keys(file):
-        limits = [f"{key.rate:g} examples/s"] if key.rate else []
+        limits = [f"{api_keys.rate_words(key.rate)} examples/s"] if key.rate else []
         limits += [f"until {key.expires.isoformat()}"] if key.expires else []
         limits += [f"models {', '.join(key.models)}"] if key.models else []
         click.echo("  ".join([key.name, key.role, *limits]))

@@ -24,7 +24,8 @@ def command(directory: Path, accept_loss: bool) -> None:
         click.echo("Nothing was changed. To see what is damaged: budgetron verify DIRECTORY. "
                    "To continue without the lost rows, add --accept-loss.", err=True)  # fmt: skip
         sys.exit(2)
-    for model_directory in model_directories(directory):
+    accepted = "the data directory of a service, or the directory of a model"
+    for model_directory in model_directories(directory, "repair", "DIRECTORY", accepted):
         for line in _repair_model(model_directory):
             click.echo(f"{model_directory}: {line}")
 

@@ -28,7 +28,8 @@ def command(path: str) -> None:
     elif (local := Path(path)).is_file():
         locations = [local]
     elif local.is_dir():
-        locations = list(model_directories(local))
+        accepted = "the data directory of a service, the directory of a model, or a backup"
+        locations = list(model_directories(local, "verify", "PATH", accepted))
     else:
         raise input_error("verify", "PATH", "an existing file or directory, or a URL", repr(path))
     for location in locations:
@@ -71,8 +72,11 @@ def is_sharded(directory: Path) -> bool:
     return is_sharded_host(directory)
 
 
-def model_directories(path: Path) -> list[Path]:
-    """Return the directories of models: the path itself, or the model directories in it."""
+def model_directories(path: Path, who: str, parameter: str, accepted: str) -> list[Path]:
+    """Return the directories of models: the path itself, or the model directories in it.
+
+    `who`, `parameter` and `accepted` are the first parts of the error message if there are none.
+    """
     from budgetron.durable.ownership import MARK
     from budgetron.durable.storage.log_schema import NAME
 
@@ -83,6 +87,5 @@ def model_directories(path: Path) -> list[Path]:
         return [path]
     folders = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and is_model(folder)]
     if not folders:
-        accepted = "the data directory of a service, the directory of a model, or a backup"
-        raise input_error("verify", "PATH", accepted, f"{str(path)!r}, which contains no model")
+        raise input_error(who, parameter, accepted, f"{str(path)!r}, which contains no model")
     return folders
