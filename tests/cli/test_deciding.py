@@ -42,7 +42,7 @@ def test_run_sets_an_operating_point_that_predict_uses(clicks: Path, tmp_path: P
     clear = [(row, p) for row, p in zip(rows, probabilities, strict=True) if abs(p - threshold) > 1e-6]
     assert len(clear) > 0.9 * len(rows)
     assert all((row["decision"] == "yes") == (p >= threshold) for row, p in clear)
-    # Other settings are chosen from the same counts, without learning again.
+    # For other settings, `predict` chooses thresholds from the counts that `run` saved in the model.
     careful = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "-q", "--max-error", 0.15).stdout)))
     assert {row["decision"] for row in careful} == {"no", "ask"}
     exact = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "-q", "--threshold", 0.3).stdout)))

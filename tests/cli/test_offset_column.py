@@ -1,4 +1,4 @@
-"""`--offset COLUMN`: another model's score from a column of the file."""
+"""`--offset COLUMN`: a column of the file has the scores of another model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_run_predict_and_inspect_use_the_offset_column(scored, tmp_path, budgetr
     assert as_json("run", scored, "--drop", "score")["validation"] != result["validation"]
     written = budgetron("predict", tmp_path / "m", scored, "--json").stdout.splitlines()
     expected = model.predict_proba(block.X[:1], tasks=block.tasks[:1], offset=block.offsets[:1])[0, 1]
-    assert json.loads(written[0])["probability_yes"] == pytest.approx(expected, abs=1e-5)  # printed with six decimals
+    assert json.loads(written[0])["probability_yes"] == pytest.approx(expected, abs=1e-6)  # printed with six decimals
     example = json.dumps({"a": 0, "b": 0, "score": 3.5})
     reasons = as_json("inspect", tmp_path / "m", "--example", example, "--task", "u1")["example"]["reasons"]
     assert "offset" in {term["kind"] for term in reasons["terms"]}

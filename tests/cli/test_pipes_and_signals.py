@@ -24,6 +24,7 @@ import budgetron
 
 COMMAND = [sys.executable, "-m", "budgetron"]
 TIMEOUT = 600  # seconds; only ends a test that hangs
+COLOUR = re.compile(r"\x1b\[(?:[\d;]*;)?[39]\d[\d;]*m")  # the escape sequence of a colour; bold is \x1b[1m
 
 
 def run_command(*words, **options) -> subprocess.CompletedProcess:
@@ -59,7 +60,7 @@ def test_predict_reads_from_a_pipe_and_writes_to_a_pipe(tmp_path: Path) -> None:
     assert learned.stdout.startswith("standard input: 300 examples")
     long = tmp_path / "long.csv"
     lines = text.splitlines()
-    long.write_text("\n".join([lines[0], *lines[1:] * 300]))  # more than a pipe holds
+    long.write_text("\n".join([lines[0], *lines[1:] * 300]))  # the predictions are more than a pipe holds
     errors = tmp_path / "errors"
     with (
         errors.open("w") as stderr,
@@ -112,7 +113,7 @@ def test_a_signal_stops_calibrate_and_nothing_is_saved(tmp_path: Path, number: i
 
 
 def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
-    """As under nohup: closing the terminal does not stop the run."""
+    """A run that was started by nohup, which ignores SIGHUP, does not stop when the terminal is closed."""
     lines = write_mail(tmp_path / "mail.csv", 5000).read_text()
     errors = tmp_path / "errors"
     program = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from budgetron.cli import main; main()"
@@ -212,14 +213,16 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     assert "\x1b" not in plain.stdout and plain.stderr == ""
 
 
-def test_no_color_switches_colours_off(tmp_path: Path) -> None:
+def test_no_color_switches_colours_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
     stream = write_mail(tmp_path / "mail.csv", 100)
-    _, sent = on_a_terminal("compare", stream, "--budgets", "5", NO_COLOR="1")
-    assert "Take " in sent and not re.search(r"\x1b\[[\d;]*3\dm", sent)
+    for environment, has_colours in (({}, True), ({"NO_COLOR": "1"}, False)):
+        _, sent = on_a_terminal("compare", stream, "--budgets", "5", **environment)
+        assert "Take " in sent and bool(COLOUR.search(sent)) == has_colours, sent
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_is_printed_for_each_shell_and_is_valid_bash(shell: str, tmp_path: Path) -> None:
+def test_a_completion_script_is_printed_for_each_shell(shell: str, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
     from budgetron.cli import main

@@ -45,7 +45,7 @@ def test_a_word_in_a_column_of_numbers_can_be_declared_missing(bad_line_file: Pa
     word = bad_line_file.read_text().splitlines()[5001].split(",")[1]
     assert f"treat it as missing with --na-values {word}, or treat the column" in stopped.stderr
     assert "6,000 examples" in budgetron("run", bad_line_file, "--kernel", "none", "--na-values", word).stdout
-    # A saved model keeps its columns, so only skipping the line helps.
+    # A saved model keeps the types of its columns, so the message offers only to skip the line.
     again = budgetron("run", bad_line_file, "--resume", tmp_path / "part", "--skip", 5000, code=2).stderr
     assert "--on-error skip." in again and "--na-values" not in again and "--categorical" not in again
 

@@ -1,4 +1,4 @@
-"""The clients against a real service: the same error messages, the same margins, and no label learned twice."""
+"""The clients against a real service: margins equal those of a local model, and no label is learned twice."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_async_client_gives_the_same_results(service):
         pool.submit(asyncio.run, work()).result()
 
 
-def test_events_are_live_states_without_alarms(service):
+def test_events_are_live_states_without_drift_alarms(service):
     content = b'event: drift\ndata: {"loss": 1}\n\nevent: live\ndata: {"model": "default"}\n\n'
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=content))
     with budgetron.Client(service.url) as client:
@@ -109,6 +109,9 @@ def test_an_error_has_the_message_of_the_service(service):
             pytest.raises(ServiceRefused, match=r"the name of the model must be one of .*flag"),
         ):
             other.model()
+
+
+def test_invalid_arguments_are_rejected_by_the_client(service):
     for bad in ({"url": "localhost"}, {"url": service.url, "retries": -1}):
         with pytest.raises(InputError, match="must be"):
             budgetron.Client(**bad)
@@ -119,7 +122,7 @@ def test_an_error_has_the_message_of_the_service(service):
         with pytest.raises(InputError, match="as long as X"):
             client.learn_many([[1.0]], [1, 2])
         with pytest.raises(InputError, match="as long as X"):
-            client.learn_many([[1.0]], [1, 2], tasks=(task for task in "a"))  # a generator has no length
+            client.learn_many([[1.0]], [1, 2], tasks=(task for task in "a"))  # `len` fails for a generator
         with pytest.raises(InputError, match="batch"):
             client.learn_many([[1.0]], [1], batch=0)
 
@@ -135,7 +138,7 @@ def test_an_unreachable_service_is_reported():
 
 
 class LossyProxy(threading.Thread):
-    """A proxy that forwards requests, and drops every second response."""
+    """A proxy that forwards requests, and drops the first response and then every second one."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -165,7 +168,7 @@ class LossyProxy(threading.Thread):
 
 
 def _receive_message(connection):
-    """Receive one HTTP message, headers and body; empty if the connection was closed."""
+    """Receive one HTTP message, headers and body. Returns no bytes if the connection was closed."""
     content = b""
     while b"\r\n\r\n" not in content:
         piece = connection.recv(65536)

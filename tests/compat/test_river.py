@@ -32,7 +32,7 @@ KERNEL = kernels.Gaussian(0.3)
 
 
 def trained(classifier, **arguments):
-    """Train a classifier one example at a time; each argument is a function of the task."""
+    """Train a classifier one example at a time. Each argument of `learn_one` is given as a function of the task."""
     for x, y, task in zip(DICTS, Y, TASKS, strict=True):
         classifier.learn_one(x, y, **{name: value(task) for name, value in arguments.items()})
     return classifier
@@ -48,7 +48,7 @@ def all_checks():
 
 
 @pytest.mark.parametrize(("classifier", "check"), list(all_checks()))
-def test_river_says_it_is_a_classifier(classifier, check):
+def test_the_wrapper_passes_the_checks_of_river(classifier, check):
     check(classifier.clone())
 
 
@@ -103,7 +103,7 @@ def test_data_frames_equal_dicts_one_by_one(features):
 
 
 def test_tasks_pass_through_pipelines_and_evaluation():
-    """The labels of one user are the reverse of the others', so a step that loses the task makes mistakes."""
+    """One user's labels are reversed, so the error is high if a step of the pipeline loses the task."""
     def error(stream, model):
         return 1 - evaluate.progressive_val_score(stream, model, metrics.Accuracy()).get()
 

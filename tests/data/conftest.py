@@ -15,7 +15,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep tests from reading the user's own data folder, cache or proxy settings."""
+    """Keep tests from using the user's data folder, mirror, cache or proxies."""
     for variable in [*os.environ]:
         if variable in ("BUDGETRON_DATA", "BUDGETRON_MIRROR") or variable.lower().endswith("_proxy"):
             monkeypatch.delenv(variable)

@@ -39,8 +39,8 @@ def test_a_second_shuffle_is_rejected() -> None:
 
 
 def test_sparse_rows_are_shuffled_in_the_same_order() -> None:
-    dense, rows = numbered(), numbered(X=sparse.csr_matrix(np.arange(50.0)[:, None]))
-    assert np.array_equal(dense.shuffled(9).X, rows.shuffled(9).X.toarray())
+    dense, as_sparse = numbered(), numbered(X=sparse.csr_matrix(np.arange(50.0)[:, None]))
+    assert np.array_equal(dense.shuffled(9).X, as_sparse.shuffled(9).X.toarray())
 
 
 def test_take_returns_the_first_examples() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from budgetron.data import synthetic
 
 
-def test_tasks_of_one_kind_are_similar_and_others_are_not() -> None:
+def test_tasks_of_one_kind_are_similar_and_tasks_of_different_kinds_are_not() -> None:
     dataset, weights = generated = synthetic.kinds(seed=3)
     assert dataset.X.shape == (6000, 10) and weights.shape == (40, 10)
     same_kind = np.arange(40)[:, None] % 4 == np.arange(40) % 4

@@ -195,7 +195,7 @@ class TestGraph:
             weights = answer.weights(t)[list(graph.tasks).index(dataset.tasks[t])]
             assert np.isclose(weights @ dataset.X[t], answer.scores[t])
 
-    def test_the_complete_graph_equals_a_relatedness(self) -> None:
+    def test_the_complete_graph_gives_relatedness_one_half(self) -> None:
         dataset, answer = stream(400, d=30, n_tasks=6, graph=graphs.complete())
         assert dataset.k == 6 and np.allclose(off_diagonal(answer.relatedness(0)), 0.5)
 

@@ -89,8 +89,8 @@ def test_the_chosen_thresholds_have_the_lowest_cost(rows: list, fp: float, fn: f
 
 
 @pytest.mark.parametrize(("fp", "fn", "surprise"), [(1000, 1, 1e4), (1, 1000, -1e4)])
-def test_a_cut_beyond_all_margins_is_a_number(fp: int, fn: int, surprise: float) -> None:
-    """Some large margins are wrong, and such errors are expensive. So the same label is always decided."""
+def test_a_threshold_beyond_all_margins_is_finite(fp: int, fn: int, surprise: float) -> None:
+    """The largest margins have the wrong sign, and errors for them are expensive, so one label is always decided."""
     margins = np.linspace(-1, 1, 3000)
     point = OperatingPoint(costs={"fp": fp, "fn": fn}, margins=True).update(margins, margins > 0)
     point.update(np.full(300, surprise), np.full(300, surprise < 0))
@@ -239,8 +239,7 @@ def test_a_saved_model_continues_to_count(model, tmp_path: Path) -> None:
     X, y = stream()
     model = copy.deepcopy(model)
     model.operating_point = OperatingPoint(costs={"fp": 1, "fn": 4})
-    margins = model.partial_fit(X[:1500], y[:1500]).decision_function(X[:5])
-    model.save(tmp_path / "m.budgetron")
+    model.partial_fit(X[:1500], y[:1500]).save(tmp_path / "m.budgetron")
     loaded = budgetron.load(tmp_path / "m.budgetron")
     assert loaded.operating_point.to_dict() == model.operating_point.to_dict()
     assert loaded.operating_point.log_odds == hasattr(model, "predict_proba")
@@ -251,7 +250,6 @@ def test_a_saved_model_continues_to_count(model, tmp_path: Path) -> None:
     assert model.operating_point.n == 2500 - (0 if model.operating_point.log_odds else 256)
     decided = model.decide(X[:50])
     assert set(decided) <= {"yes", "no"} and [model.decide_one(x) for x in X[:50]] == decided.tolist()
-    assert len(margins) == 5
 
 
 def test_single_examples_are_counted_as_blocks_are() -> None:
@@ -353,8 +351,6 @@ def test_a_model_of_several_classes_decides_or_abstains() -> None:
 
 @pytest.mark.parametrize("damage", ["cuts", "negative", "shape", "threshold", "missing", "scale"])
 def test_damaged_operating_points_are_refused(tmp_path: Path, damage: str) -> None:
-    import json
-
     X, y = stream(200)
     model = Budgetron(budget=20)
     model.operating_point = OperatingPoint(costs={"fp": 1, "fn": 4})

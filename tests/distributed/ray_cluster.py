@@ -1,7 +1,7 @@
 """Start a Ray cluster of two nodes on this machine, with token authentication, and kill parts of it.
 
-`ray_scenarios` uses it. The head node has no CPUs, so workers start on the other nodes; only spares, which reserve no
-CPU, may run on the head. The tests kill only other nodes.
+`ray_scenarios` uses it. A spare is a process that is ready to replace a lost worker. The head node has no CPUs, so
+workers start on the other nodes; only spares, which reserve no CPU, may start on the head. No test kills the head.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def add_node(cluster, cpus=2):
 
 
 def kill_raylet(node):
-    """Kill the node's raylet process without warning, as a power failure does. Its workers end too."""
+    """Kill the node's raylet process with SIGKILL. Ray then ends the workers of the node too."""
     for info in node.all_processes["raylet"]:
         os.kill(info.process.pid, signal.SIGKILL)
 

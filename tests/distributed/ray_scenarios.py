@@ -1,6 +1,7 @@
-"""Scenarios on a Ray cluster: kill, suspend and disconnect workers while a model learns. `test_ray` runs this file.
+"""Scenarios on a Ray cluster, most of them faults while a model learns. `test_ray` runs this file.
 
-Each scenario returns a dict of facts. The facts are written to a JSON file.
+Each scenario returns a dict of facts. The facts are written to a JSON file. A *spare* is a process that is ready to
+replace a lost worker.
 
     python ray_scenarios.py result.json folder scenario scenario …
 """
@@ -61,7 +62,7 @@ def kills(cluster, folder, n):
     X, y, tasks = stream(rows, 1)
     killed, margins = 0, []
     with on_ray(folder / "kills") as model:
-        margins.append(learn(model, X, y, tasks, 0, 400 - 400 % BLOCK))
+        margins.append(learn(model, X, y, tasks, 0, BLOCK))
         done = len(margins[0])
         import ray
 
@@ -93,7 +94,7 @@ def kills(cluster, folder, n):
 
 
 def node(cluster, folder, name="node"):
-    """Add a worker and kill the raylet of its node under load: its shards continue on the other node."""
+    """Add a worker on a new node, and kill the raylet of this node under load: other workers take its shards."""
     X, y, tasks = stream(2400, 2)
     with on_ray(folder / name, patience=8.0) as model:
         margins = [learn(model, X, y, tasks, 0, 600)]
@@ -148,17 +149,20 @@ def stale(cluster, folder):
 
 
 def false_alarms(cluster, folder):
-    """Connections end although the workers are alive. The workers are replaced; nothing is learned twice or lost."""
+    """Connections end although the workers are alive. The workers are replaced, and no row is learned twice or lost.
+
+    The first two alarms are simulated; then real connections are cut.
+    """
     X, y, tasks = stream(2400, 4)
     with on_ray(folder / "alarms", workers=1) as model:
         margins, pids = [learn(model, X, y, tasks, 0, 600)], [model.workers_[0]["pid"]]
         pool = model._workers.pool
         for start in (600, 1200):
-            # At the second false alarm the spare is the former worker, which still has its old shards.
+            # At the second alarm the spare is the first worker, which still has its old shards.
             ray_cluster.wait_until(lambda: pool._actors["worker-0"].link.n_open == pool._spare.link.n_open == 1)
             link = pool._actors["worker-0"].link
             link.n_ended += 1
-            os.kill(pids[-1], signal.SIGSTOP)  # otherwise its answer might arrive before the alarm is noticed
+            os.kill(pids[-1], signal.SIGSTOP)  # otherwise the worker might answer before the pool notices the alarm
             try:
                 margins.append(learn(model, X, y, tasks, start, start + 600))
             finally:
@@ -209,13 +213,13 @@ def no_connection(cluster, folder):
         return {"equal": equal, "n_seen": model.n_seen_, "no_links": no_links, "recovered": model.n_recoveries_ >= 1}
 
 
-def without_token(cluster, folder):
+def other_token(cluster, folder):
     """A process with another token cannot connect, although a process with the token of the cluster can."""
     program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
     command = [sys.executable, "-c", program, cluster.address]
 
     def connect(token):
-        # Ray repeats a rejected request for 20 seconds. A process that takes much longer was not rejected.
+        # Ray repeats a rejected request for 20 seconds before it fails.
         environment = os.environ | {"RAY_AUTH_TOKEN": token}
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
@@ -224,7 +228,7 @@ def without_token(cluster, folder):
     return {"admitted": admitted.returncode == 0, "refused": refused}
 
 
-OTHERS = {scenario.__name__: scenario for scenario in (stale, without_token, false_alarms, no_connection)}
+OTHERS = {scenario.__name__: scenario for scenario in (stale, other_token, false_alarms, no_connection)}
 
 
 def main():

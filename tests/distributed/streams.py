@@ -20,7 +20,7 @@ def stream(n, seed, n_classes=2, is_sparse=False, tasks=TASKS):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     task_numbers = np.minimum(rng.geometric(0.12, size=n) - 1, len(tasks) - 1)
-    rotated = X[:, 0] * np.cos(task_numbers) + X[:, 1] * np.sin(task_numbers)  # each task has another angle
+    rotated = X[:, 0] * np.cos(task_numbers) + X[:, 1] * np.sin(task_numbers)  # each task has its own angle
     y = np.digitize(rotated, np.linspace(-1, 1, n_classes + 1)[1:-1]) if n_classes > 2 else (rotated > 0).astype(int)
     if is_sparse:
         X = sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
@@ -49,7 +49,10 @@ def random_graph(kind, seed, tasks=TASKS):
 
 
 def local_run(learner, X, y, tasks, n_shards, classes, pins=None, whole_graph=False):
-    """Learn the rows one by one with one local learner per shard. Returns the margins and the learners."""
+    """Learn the rows one by one with one local learner per shard. Returns the margins and the learners.
+
+    A learner has its shard's part of the graph, or the whole graph with `whole_graph`.
+    """
     placement = Placement(learner.graph, n_shards, pins)
     budgets = first_shares(getattr(learner, "budget", None), n_shards)
     models = []

@@ -1,4 +1,4 @@
-"""The number of workers follows the queue within bounds, and the service adds and removes them one at a time."""
+"""The number of workers follows the length of the queue within bounds. The service changes it by one at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_long_queue_adds_one_worker_per_observation_up_to_the_maximum():
     assert counts[10:] == [6, 6, 5, 5, 5, 4, 4, 4, 3, 3, 3, 2] + [2] * 18
 
 
-def test_a_queue_that_comes_and_goes_does_not_change_the_workers():
+def test_a_short_queue_that_comes_and_goes_does_not_change_the_workers():
     scaler = Autoscaler(min_workers=1, max_workers=4, high=100, calm=3)
     assert [scaler.change(waiting, 2) for waiting in (0, 0, 50, 0, 0, 200, 0, 0)] == [0] * 8
 

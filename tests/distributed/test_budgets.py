@@ -1,4 +1,4 @@
-"""A budget is the total of all shards or replicas, in examples and in bytes, at every moment."""
+"""A budget, in examples or in bytes, limits the total of all shards or replicas."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ BYTE_CASES = [
     (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "300 kB", True),
     (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "1 MB", False),
     (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "200 kB", False),
-    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "150 kB", True),  # a table only
-    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "2 MB", True),  # a table, and beliefs on columns
+    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "150 kB", True),  # too small for more than a table
+    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "2 MB", True),  # a table, and models of columns
     (ShardedModel, "shards", Budgetron, graphs.disconnected(), "100 kB", False),
     (ShardedModel, "shards", SharedProjectron, graphs.disconnected(), "300 kB", True),
 ]
@@ -115,7 +115,7 @@ def test_a_budget_below_one_example_per_shard_is_rejected(model, words):
     ],
 )  # fmt: skip
 def test_too_few_bytes_are_rejected_with_a_remedy(make_model, number, total):
-    """Both remedies in the message work: the stated number of bytes, and the stated number of shards or replicas."""
+    """The remedies in the message work: the stated number of bytes, and the stated number of shards or replicas."""
     X, y, tasks = rows(300, 20)
     model = make_model(f"{total} B", 8)
     with pytest.raises(InputError, match=f"for 8 {number}s") as rejected:
@@ -173,7 +173,7 @@ def test_rebalancing_keeps_the_total_at_every_step_and_after_an_interruption(tmp
 
 @pytest.mark.parametrize(("budget", "total"), [(16, 48), ("60 kB", "180000 B"), (None, None)])
 def test_replicas_of_format_1_keep_their_budgets(tmp_path, monkeypatch, budget, total):
-    """In format 1 every replica had the whole budget. Replicas keep theirs, and the budget of the model is the sum."""
+    """In format 1 every replica had the whole budget. Each keeps it, and the budget of the model becomes the sum."""
     X, y, tasks = rows(600, 4)
     with monkeypatch.context() as patched:
         patched.setattr(ReplicatedModel, "_first_budgets", lambda self, validator=None: [budget] * 3)

@@ -1,4 +1,7 @@
-"""A sharded run equals local runs with per-shard budgets, margin for margin, for any block size and worker count."""
+"""A sharded run equals local runs with one learner and one share of the budget per shard, margin for margin.
+
+This holds for any number of workers, and however the stream is divided into calls.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,8 @@ def test_a_sharded_model_equals_local_models(rule, kind, data):
 def test_a_shard_needs_only_its_part_of_the_graph(rule, kind):
     """Learners with the whole graph give the same margins.
 
-    A Forgetron would not, because it shrinks its weights by a factor that depends on c_G, a constant of the graph.
+    A Forgetron with the whole graph would not, because it shrinks its weights by a factor that depends on c_G, a
+    constant of the graph.
     """
     X, y, tasks = stream(N, 11)
     learner = new_learner(rule, random_graph(kind, 11), budget=40)
@@ -94,6 +98,7 @@ def test_all_shards_use_one_estimated_bandwidth():
     with ShardedModel(learner, shards=3) as model:
         model.partial_fit(X, y, tasks=tasks)
         assert model.kernel_.gamma == pytest.approx(1 / (4 * X[:64].var()))
+        assert all(model.learner_of(task).kernel_ == model.kernel_ for task in set(tasks))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -110,7 +115,7 @@ def test_weights_and_labels_reach_the_shards(weighted):
 
 
 def test_a_stream_may_begin_with_a_single_label():
-    """A stream may begin with one label only, and a shard may see the other label much later."""
+    """The first block has only the label 1. The label -1 comes in the second block."""
     X, y, tasks = stream(60, 4)
     signs = np.where(y == 1, 1, -1)
     ones = np.flatnonzero(signs == 1)[:3]

@@ -55,7 +55,10 @@ class _Stopped(Exception):
 
 
 def interrupt_call(model, after, X, y, tasks, key):
-    """Start a call, and end it after `after` messages were sent, as if the coordinator had crashed."""
+    """Start a call, and end it after `after` batches of messages were sent, as if the coordinator had crashed.
+
+    The model has one worker, so each batch is one call of the worker.
+    """
     send, sent = model._workers.pool.send, []
 
     def send_some(name, method, *rest):
@@ -102,14 +105,17 @@ def test_no_shard_learns_from_a_key_that_was_used_with_other_rows(tmp_path):
         model.partial_fit(X[:50], y[:50], tasks=tasks[:50])
         interrupt_call(model, 2, X, y, tasks, key="batch")
         seen = [shard.n_seen for shard in model.shards_]
-        for rows, labels in ((X + 1, y), (X, 1 - y), (X[:40], y[:40]), (X[::-1], y[::-1])):
-            other = tasks[: len(rows)] if rows.base is not X or len(rows) < 900 else tasks[::-1]
+        first, reverse = slice(40), slice(None, None, -1)
+        for rows, labels, their_tasks in (
+            (X + 1, y, tasks), (X, 1 - y, tasks), (X[first], y[first], tasks[first]),
+            (X[reverse], y[reverse], tasks[reverse]),
+        ):  # fmt: skip
             with pytest.raises(InputError, match="was used before with other examples"):
-                model.predict_then_learn(rows, labels, tasks=other, key="batch")
-            answer = model.learn_many([Request(rows, labels, other, "batch")])[0]
+                model.predict_then_learn(rows, labels, tasks=their_tasks, key="batch")
+            answer = model.learn_many([Request(rows, labels, their_tasks, "batch")])[0]
             assert isinstance(answer, InputError)
             assert [shard.n_seen for shard in model.shards_] == seen
-        model.predict_then_learn(X[:60], y[:60], tasks=tasks[:60], key="batch/128")  # another key with the same prefix
+        model.predict_then_learn(X[:60], y[:60], tasks=tasks[:60], key="batch/128")  # is another key
         model.predict_then_learn(X, y, tasks=tasks, key="batch")
         assert model.n_seen_ == 50 + 60 + 900
         with pytest.raises(InputError, match="1 to 180 characters"):
@@ -123,7 +129,7 @@ def test_rows_whose_answers_were_deleted_are_not_learned_again(tmp_path, monkeyp
         first = model.predict_then_learn(X, y, tasks=tasks, key="batch")
         model.snapshot()
         model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
-        model.snapshot()  # deletes all but two keys of the records up to the snapshot before it
+        model.snapshot()  # of the answers up to the snapshot before, deletes those that are not among the latest two
         again = model.predict_then_learn(X, y, tasks=tasks, key="batch")
         assert model.n_seen_ == 1300
         known = ~np.isnan(again)
@@ -170,7 +176,7 @@ def test_a_saved_model_is_loaded_and_continues(tmp_path, where):
         assert shard.classes_.tolist() == ["ham", "spam"]  # each shard is an ordinary model file
 
 
-def test_a_damaged_shard_file_is_rejected(tmp_path):
+def test_damaged_and_missing_files_are_rejected(tmp_path):
     X, y, tasks = stream(100, 4)
     with ShardedModel(learner(), shards=2) as model:
         model.partial_fit(X, y, tasks=tasks)
@@ -236,12 +242,12 @@ def test_a_copy_of_a_live_directory_does_not_disturb_its_owner(tmp_path):
 
 
 def test_keys_of_earlier_versions_are_not_learned_twice(tmp_path):
-    """Earlier versions stored a key per message, KEY/FIRST ROW, in the shards. A resumed call skips these rows."""
+    """Earlier versions stored a key per message in the shards, KEY/FIRST ROW. A retry skips the rows of the message."""
     X, y, tasks = stream(600, 21)
     with ShardedModel(learner(), shards=3, directory=tmp_path / "m", block=128) as model:
         model.partial_fit(X[:50], y[:50], tasks=tasks[:50])
         expected = model.predict_then_learn(X, y, tasks=tasks, key="batch")
-    for shard in range(3):  # turn the blocks of the stream into the keys of messages
+    for shard in range(3):  # turn the answers of the stream into keys of messages, as in an earlier version
         with sqlite3.connect(tmp_path / "m" / f"shard-{shard:05d}" / "host.sqlite") as log:
             for table in ("owner", "answer", "stream_block", "stream_forgotten"):  # format 2 had no checksums
                 log.execute(f"ALTER TABLE {table} DROP COLUMN crc")
@@ -257,7 +263,7 @@ def test_keys_of_earlier_versions_are_not_learned_twice(tmp_path):
         assert again.n_seen_ == 650 and margins.tolist() == expected.tolist()
 
 
-def test_the_operating_point_of_a_sharded_model_counts_like_that_of_a_local_one(tmp_path):
+def test_the_operating_point_of_a_sharded_model_counts_every_margin_once(tmp_path):
     rng = np.random.default_rng(5)
     X, tasks = rng.normal(size=(600, 2)), rng.integers(0, 9, size=600)
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=600) > 0.3, "yes", "no")
@@ -293,7 +299,7 @@ def test_a_retry_of_learn_many_is_not_counted_again_by_the_operating_point(tmp_p
         assert model.n_seen_ == 300 and model.operating_point.to_dict()["counted"] == 300
 
 
-def test_a_first_block_that_is_refused_does_not_change_the_operating_point():
+def test_a_first_block_that_is_rejected_does_not_change_the_operating_point():
     X, y, tasks = stream(100, 7)
     model = ShardedModel(Budgetron(budget="2 KiB", graph=graphs.disconnected()), shards=8)
     model.operating_point = OperatingPoint(max_error=0.1).update(np.linspace(0, 1, 100), np.resize([0, 1], 100))

@@ -32,7 +32,7 @@ def test_the_hash_is_splitmix64():
 
 def test_consecutive_integers_are_spread_evenly():
     counts = np.bincount(Placement(graphs.disconnected(), 16).shards_of_tasks(np.arange(16_000)), minlength=16)
-    assert counts.min() > 850 and counts.max() < 1150  # 1000 ± 5 standard deviations
+    assert counts.min() > 850 and counts.max() < 1150  # 1000 ± about 5 standard deviations
 
 
 def test_explicit_components_are_assigned_by_size():

@@ -1,4 +1,4 @@
-"""`RayPool` without Ray: which process replaces a lost worker, and which signal handlers stay."""
+"""`RayPool` without Ray: which process replaces a lost worker, and which signal handlers remain after Ray's start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from budgetron.distributed.workers.ray_pool import TURN_TIMEOUT, RayPool
 
 
 class ScriptedPool(RayPool):
-    """A pool without Ray. Its spare and actor answer at set times of a simulated clock, which moves only by waiting."""
+    """A pool without Ray. Its spare and its restarted actor answer at given times of a simulated clock.
+
+    Only waiting moves the clock.
+    """
 
     def __init__(self, clock, spare_answers_at=None, actor_answers_at=None, actor_dies_at=None):
         self.clock, self.asked = clock, []
@@ -67,7 +70,7 @@ def test_the_process_that_answers_first_replaces_the_worker(clock, first):
     pool = ScriptedPool(clock, **times)
     assert pool._replace_within("worker-0", 60)
     assert pool.asked[-1] == first
-    assert clock.now <= 20 + TURN_TIMEOUT  # the answer is noticed at the latest one turn later
+    assert clock.now <= 20 + TURN_TIMEOUT  # the pool may be waiting for the other process at that time
 
 
 def test_waiting_ends_in_time_if_neither_answers(clock):
@@ -77,10 +80,10 @@ def test_waiting_ends_in_time_if_neither_answers(clock):
 
 def test_an_actor_that_ray_will_not_restart_is_not_waited_for(clock):
     assert not ScriptedPool(clock, actor_dies_at=0.0)._replace_within("worker-0", 60)
-    assert clock.now == TURN_TIMEOUT
+    assert clock.now == TURN_TIMEOUT  # the pool waits for the spare first
 
 
-def test_starting_ray_leaves_the_programs_signal_handlers():
+def test_starting_ray_restores_the_programs_own_signal_handlers():
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("only the main thread can set handlers")
 

@@ -1,4 +1,7 @@
-"""Replicas of one connected component: which state they exchange, and how close they stay to a single learner."""
+"""Replicas of one connected component: which state they exchange, and how close they stay to a single learner.
+
+A *filter* is one of the Bayesian models that a Budgetron mixes. Its weights θ have the precision Λ.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def test_one_replica_equals_the_learner(make, is_sparse):
 
 
 def information(part):
-    """The precision Λ of the first filter, and Λθ."""
+    """Λ and Λθ of the first filter."""
     theta, P = part.filters["filter0"]
     precision = np.linalg.inv(P)
     return precision, theta @ precision
@@ -68,7 +71,7 @@ def test_filters_of_replicas_add_up_to_those_of_one_learner():
         np.testing.assert_allclose(part.filters["filter0"][0], expected.filters["filter0"][0], rtol=0, atol=0.15)
 
 
-def test_other_shared_weights_of_a_budgetron_become_the_mean():
+def test_shared_weights_of_a_budgetron_other_than_filters_become_the_mean():
     X, y, tasks = related_tasks_stream(300, seed=2)
     models = [Budgetron("4 MiB").partial_fit(X[g::2], y[g::2], tasks=tasks[g::2], classes=[0, 1]) for g in range(2)]
     now = [shared_part(model._engine) for model in models]
@@ -84,8 +87,8 @@ def test_other_shared_weights_of_a_budgetron_become_the_mean():
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_replicas_receive_the_mean_of_all_functions(is_sparse):
-    """After an exchange, a replica's shared function equals the mean over all replicas on the rows that it stores."""
+def test_a_shared_projectron_receives_the_mean_function_of_all_replicas(is_sparse):
+    """On the rows that a replica stores, its new shared function equals the mean of all replicas' shared functions."""
     X, y, tasks = related_tasks_stream(300, seed=3)
     X = sparse.csr_matrix(X) if is_sparse else X
     learner = SharedProjectron(budget=300, kernel=KERNEL)
@@ -105,15 +108,18 @@ def test_replicas_receive_the_mean_of_all_functions(is_sparse):
 
 @pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
 def test_replicas_stay_close_to_one_learner(make):
+    """Replicas make more errors than one learner, and fewer with exchanges than without them."""
     X, y, tasks = related_tasks_stream(4000, seed=5)
     learner = make(budget=4 * 64, kernel=KERNEL)
     local_margins = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks=tasks)
-    with ReplicatedModel(learner, replicas=4, workers=2, exchange_every=256, block=128) as model:
-        margins = model.predict_then_learn(X, y, tasks=tasks)
-        assert model.n_exchanges_ == 15 and model.n_seen_ == 4000
-    errors = [np.mean((scores > 0) != y) for scores in (local_margins, margins)]
-    # Measured differences: 0.014 (Budgetron) and 0.005 (SharedProjectron); without exchanges 0.022 and 0.012.
-    assert errors[1] < errors[0] + 0.02
+    error, more_errors = np.mean((local_margins > 0) != y), {}
+    for every, n_exchanges in ((256, 15), (10**9, 0)):
+        with ReplicatedModel(learner, replicas=4, workers=2, exchange_every=every, block=128) as model:
+            margins = model.predict_then_learn(X, y, tasks=tasks)
+            assert model.n_exchanges_ == n_exchanges and model.n_seen_ == 4000
+        more_errors[every] = np.mean((margins > 0) != y) - error
+    # Measured: 0.010 (Budgetron) and 0.005 (SharedProjectron) with exchanges, 0.020 and 0.012 without.
+    assert more_errors[256] < 0.02 and more_errors[256] < 0.75 * more_errors[10**9]
 
 
 def test_a_reopened_replicated_model_continues(tmp_path):

@@ -1,4 +1,8 @@
-"""The exchange of hashed tables and binned columns between replicas of a Budgetron."""
+"""The exchange of hashed tables and binned columns between replicas of a Budgetron.
+
+A cell of the table, or a bin of a column, has weights, their sums of squared gradients and, except for pairs of
+features or bins, sums: its *mass* in each class. The *baseline* has these numbers as they were at the last exchange.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +42,9 @@ def numbers(n, seed=0, is_sparse=False):
 
 
 def replicas_of(stream, n, engine="core", budget="1 MiB", first=64):
-    """Return n models that have learned a part of the stream each, one that has learned all, and the baseline.
+    """Return n replicas, each of which has learned a part of the stream, a model that has learned all, and a baseline.
 
-    All models began with the plan for the same first rows.
+    All models began with the same plan, made from the first `first` rows. The baseline is that of this start.
     """
     X, y, tasks = stream
     models, began = [], []
@@ -55,14 +59,12 @@ def replicas_of(stream, n, engine="core", budget="1 MiB", first=64):
 
 
 def keyed(numbers, key=3, counts=1, n_sums=2):
-    """The numbers of one key: first its sums, then a weight and the sum of its squared gradients."""
+    """One key with these numbers: first `n_sums` sums, then a weight and the sum of its squared gradients."""
     numbers = np.array([numbers], dtype=np.float64)
-    return KeyedWeights(
-        np.array([key]), np.array([counts], np.int8), numbers[:, :n_sums], numbers[:, n_sums:], 1
-    )
+    return KeyedWeights(np.array([key]), np.array([counts], np.int8), numbers[:, :n_sums], numbers[:, n_sums:], 1)
 
 
-def test_increments_of_sums_are_added_and_weight_the_average_of_weights():
+def test_sums_add_up_and_weights_become_their_mean_weighted_by_the_increases_of_the_sums():
     before = keyed([2.0, 1.0, 0.5, 4.0], counts=4)
     parts = [keyed([5.0, 1.0, 1.0, 6.0], counts=7), keyed([2.0, 2.0, -1.0, 5.0], counts=5), before]
     after = combined(parts, before, max_count=15)
@@ -72,7 +74,7 @@ def test_increments_of_sums_are_added_and_weight_the_average_of_weights():
     assert combined(parts, before, max_count=6).counts.tolist() == [6]
 
 
-def test_a_feature_seen_by_one_replica_takes_its_weights_and_unseen_features_stay():
+def test_a_feature_gets_the_weights_of_the_only_replica_that_saw_it_and_unseen_features_stay():
     before = keyed([2.0, 1.0, 0.5, 4.0])
     only = combined([before, keyed([2.5, 1.0, 0.8, 4.5]), before], before, max_count=15)
     np.testing.assert_allclose(only.weights, [[0.8, 4.5]])
@@ -90,24 +92,24 @@ def test_a_cell_that_began_again_counts_in_full():
     np.testing.assert_allclose(after.sums, [[2.0, 1.0 + 0.5 + 1.5]])
     np.testing.assert_allclose(after.weights[0, 0], (0.5 * -0.2 + 1.5 * 0.9) / 2)
     assert after.counts.tolist() == [10]
-    # A single smaller sum also shows that a cell began again, because sums only grow.
+    # One sum that is smaller than before is enough to show that a cell began again, because sums only grow.
     after = combined([keyed([0.0, 9.0, 0.1, 1.0])] * 3, before, 15)
     np.testing.assert_allclose(after.sums, [[2.0, 1.0 + 3 * 9.0]])
 
 
-def test_sums_do_not_exceed_the_largest_that_a_file_may_have():
+def test_sums_do_not_exceed_the_largest_sum_that_a_model_file_may_have():
     before = KeyedWeights(np.array([3]), np.zeros(1, np.int8), np.zeros((1, 2), np.float32), np.zeros((1, 2)), 1)
     full = KeyedWeights(before.keys, before.counts, np.full((1, 2), 2.0**24, np.float32), before.weights, 1)
     np.testing.assert_array_equal(combined([full, full], before, 15).sums, full.sums)
 
 
-def test_keys_without_sums_are_weighted_by_squared_gradients():
+def test_the_means_of_keys_without_sums_are_weighted_by_squared_gradients():
     before, parts = keyed([0.1, 1.0], n_sums=0), [keyed([0.4, 3.0], n_sums=0), keyed([-0.2, 2.0], n_sums=0)]
     after = combined(parts, before, max_count=15)
     np.testing.assert_allclose(after.weights, [[(2 * 0.4 - 0.2) / 3, (2 * 3.0 + 2.0) / 3]])
 
 
-def test_a_baseline_has_the_smallest_sums_of_each_key():
+def test_a_baseline_has_the_smallest_sums_of_each_key_and_the_weights_of_the_smallest_amount():
     parts = [keyed([2.0, 1.0, 0.5, 4.0]), keyed([1.0, 1.5, 0.7, 3.0]), keyed([1.0, 0.0, 0.1, 1.0], key=1)]
     least = baseline(parts)
     assert least.keys.tolist() == [1, 3]
@@ -117,14 +119,14 @@ def test_a_baseline_has_the_smallest_sums_of_each_key():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_masses_of_features_add_up_to_those_of_one_learner(engine):
-    """Masses do not depend on what was learned before, so they are those of a single table with all rows."""
+    """The mass that a row adds does not depend on earlier rows, so the masses are those of one table with all rows."""
     models, one, last = replicas_of(texts(240), 3, engine)
     after = combine(None, [shared_part(model._engine) for model in models], last)
     expected = shared_part(one._engine).keyed
     for g, part in enumerate(after):
         received = shared_part(with_shared_part(models[g]._engine, part)).keyed
-        # Only the cells of features. Cells of pairs have no masses, and differ: a replica forms pairs later, because
-        # it sees a feature less often.
+        # Compare only the cells of features. Those of pairs have no masses, and they differ: a replica forms a pair
+        # later, because it sees each feature less often.
         features, of_one = (part["table"].rows(part["table"].sums.sum(axis=1) > 0) for part in (received, expected))
         np.testing.assert_array_equal(features.keys, of_one.keys)
         np.testing.assert_array_equal(features.counts, of_one.counts)
@@ -134,6 +136,7 @@ def test_masses_of_features_add_up_to_those_of_one_learner(engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_cells_of_tasks_and_weights_of_beliefs_stay_in_their_replica(engine):
+    """The *beliefs* are the models that a Budgetron mixes."""
     models, _, last = replicas_of(texts(400), 2, engine)
     after = combine(None, [shared_part(model._engine) for model in models], last)
     for model, part in zip(models, after, strict=True):
@@ -141,11 +144,11 @@ def test_cells_of_tasks_and_weights_of_beliefs_stay_in_their_replica(engine):
         np.testing.assert_array_equal(state["belief_weight"], before["belief_weight"])
         settings, own = model._engine.settings, []
         for numbers in (before, state):
-            _, others = table_and_bins._features(settings, numbers)
-            cells = np.asarray(numbers["table_cells"]).reshape(settings.parameters.cells, -1)[others]
-            tags = np.asarray(numbers["table_tags"])[others]
+            _, of_tasks = table_and_bins._features(settings, numbers)
+            cells = np.asarray(numbers["table_cells"]).reshape(settings.parameters.cells, -1)[of_tasks]
+            tags = np.asarray(numbers["table_tags"])[of_tasks]
             own.append({(bucket, tag): tuple(row) for bucket, tag, row in
-                        zip((others // WAYS).tolist(), tags.tolist(), cells.tolist(), strict=True)})  # fmt: skip
+                        zip((of_tasks // WAYS).tolist(), tags.tolist(), cells.tolist(), strict=True)})  # fmt: skip
         assert own[0] == own[1] and len(own[0]) > 50
 
 
@@ -160,7 +163,7 @@ def test_a_full_bucket_keeps_the_features_with_the_largest_counts():
     for full in np.flatnonzero(n_cells > WAYS):
         counts, chosen = together.counts[bucket == full], is_kept[bucket == full]
         assert counts[chosen].min() >= counts[~chosen].max()
-    # A replica has no cell of a feature that the others do not know: it would be counted twice at the next exchange.
+    # Every replica has only the cells that were kept. It would count any other cell again at the next exchange.
     for model in models:
         received = shared_part(with_shared_part(model._engine, combine(None, now, last)[0])).keyed["table"]
         assert np.isin(received.keys, kept.keys).all() and len(received.keys) > 100
@@ -193,18 +196,18 @@ def test_bins_of_replicas_have_the_same_edges_and_add_up(engine, is_sparse):
             np.testing.assert_array_equal(received[name].weights, part.keyed[name].weights)
 
 
-def test_bins_with_other_edges_are_not_exchanged():
+def test_bins_with_different_edges_are_not_exchanged():
     # Ten rows are too few for 64 edges, so each replica finds its own edges.
     models, _, last = replicas_of(numbers(300), 2, first=10)
     now = [shared_part(model._engine) for model in models]
     for part, own in zip(combine(None, now, last), now, strict=True):
-        assert part.keyed.keys() == own.keyed.keys() != {}
+        assert part.keyed.keys() == own.keyed.keys() and own.keyed
         for name, weights in own.keyed.items():
             np.testing.assert_array_equal(part.keyed[name].weights, weights.weights)
 
 
 def test_one_replica_equals_the_learner_if_its_table_is_full():
-    """A single replica exchanges nothing: that would move cells within buckets, so others would be evicted later."""
+    """A single replica exchanges nothing: an exchange would move cells within buckets, and change later evictions."""
     X, y, tasks = texts(1500, words=3000, length=30)
     expected = Budgetron("40 KiB").predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(Budgetron("40 KiB"), replicas=1, exchange_every=128, block=128) as model:
@@ -213,8 +216,8 @@ def test_one_replica_equals_the_learner_if_its_table_is_full():
 
 
 def test_replicas_on_sparse_rows_have_one_plan():
-    """The first block determines the plan of all replicas, even of one that gets none of its rows."""
-    for stream, is_dense in ((texts(300), False), (numbers(300, is_sparse=True), True)):
+    """The first block determines the plan of all replicas, also of those that get none of its rows."""
+    for stream, has_frequent_columns in ((texts(300), False), (numbers(300, is_sparse=True), True)):
         X, y, tasks = stream
         with ReplicatedModel(Budgetron("1 MiB"), replicas=3) as model:
             model.partial_fit(X[:64], y[:64], tasks=[0] * 64, classes=[0, 1])
@@ -222,14 +225,14 @@ def test_replicas_on_sparse_rows_have_one_plan():
             shards = model._placement.shards_of_tasks(range(12)).tolist()
             settings = [model.learner_of(shards.index(g))._engine.settings for g in range(3)]
         assert settings[0] == settings[1] == settings[2] and not settings[0].parameters.first_rows
-        assert bool(settings[0].parameters.frequent_columns) == is_dense
+        assert bool(settings[0].parameters.frequent_columns) == has_frequent_columns
 
 
 @pytest.mark.parametrize(("stream", "loss"), [(texts(6000, words=2000), 1 / 2), (numbers(3000, is_sparse=True), 3 / 4)])
 def test_replicas_on_sparse_rows_stay_close_to_one_learner(stream, loss):
     """Replicas without exchanges make more errors than one learner.
 
-    With exchanges, less than the share `loss` of these additional errors remains.
+    With exchanges, less than the fraction `loss` of these additional errors remains.
     """
     X, y, tasks = stream
     error = {"one": np.mean((Budgetron("1 MiB").predict_then_learn(X, y, tasks=tasks) > 0) != y)}
@@ -261,20 +264,21 @@ def test_a_restart_counts_nothing_twice(tmp_path):
         new = (masses(model) - before).sum(axis=0)
         model.exchange()
         after = masses(model)
-    # After a restart the baseline is the smallest mass of all replicas, and what each replica has above it counts too.
+    # After a restart the baseline is the smallest mass of any replica. What each replica has beyond it is exchanged,
+    # together with what is learned after the restart.
     least = before.min(axis=0)
     np.testing.assert_allclose(after, (least + (before - least).sum(axis=0) + new)[None].repeat(3, axis=0))
     assert (after <= exchanged + (before - exchanged).sum(axis=0) + new).all()
 
 
-def test_own_weights_do_not_travel():
-    """The tasks of another replica never use them, and they would take the cells of features."""
+def test_own_weights_of_tasks_are_not_in_the_shared_part():
+    """The tasks of other replicas never use them, and they would occupy cells that features need."""
     X, y, tasks = texts(2000, n_tasks=4)
     _, one, _ = replicas_of((X, y, tasks), 1)
     part, own = table_and_bins._features(one._engine.settings, one._engine.state())
     n_cells = int((np.asarray(one._engine.state()["table_tags"]) > 0).sum())
     assert len(part.keys) + len(own) == n_cells
-    # A word that occurs at least three times has own weights for the tasks that use it.
+    # Tasks have own weights of a word that has occurred at least three times, so certainly of the frequent words.
     words, frequent = len(np.unique(X.indices)), (X.getnnz(axis=0) >= 20).sum()
     assert words * 0.99 <= (part.sums.sum(axis=1) > 0).sum() <= words
     assert len(own) > 2 * frequent > 100

@@ -41,7 +41,7 @@ def test_adding_and_removing_workers_changes_no_margin(tmp_path, on_disk):
             model.remove_worker("worker-3")
 
 
-def test_a_busy_task_is_found_and_gets_its_own_worker():
+def test_a_busy_task_is_found_and_its_shard_pinned_to_a_worker():
     X, y, tasks = stream(800, 4)
     with ShardedModel(projectron(), shards=6, workers=3) as model:
         model.partial_fit(X, y, tasks=tasks)
@@ -117,11 +117,11 @@ def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
             capacities.append([shard.capacity for shard in model.shards_])
             assert model.n_stored_ <= sum(capacities[-1]) <= 48
         shard = int(model._placement.shards_of_tasks([busiest])[0])
-        if rule != "forgetron":  # a Forgetron gives away only unused capacity, and these shards have none
+        if rule != "forgetron":  # a shard of a Forgetron gives away only unused capacity, and none is unused here
             assert capacities[-1][shard] == max(capacities[-1]) > 12
             assert sum(capacities[-1]) == 48
         margins = model.decision_function(X[:50], tasks=tasks[:50])
-    if on_disk:  # the shares are stored too
+    if on_disk:  # the shares survive reopening
         with ShardedModel.open(directory, workers=2) as model:
             assert [shard.capacity for shard in model.shards_] == capacities[-1]
             np.testing.assert_array_equal(model.decision_function(X[:50], tasks=tasks[:50]), margins)
@@ -169,7 +169,7 @@ def test_attributes_of_a_sharded_model_are_those_of_its_shards():
 
 
 class SilentPool(WorkerPool):
-    """A pool whose workers own any shard, but one of them answers no other call."""
+    """A pool whose workers accept any shard. The worker `silent` answers no call except `own`."""
 
     def __init__(self, silent, restarts):
         self.silent, self.restarts = silent, restarts

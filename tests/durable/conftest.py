@@ -13,15 +13,15 @@ from budgetron.durable import Host, Replicator, open_store
 
 @pytest.fixture(params=MODELS)
 def make_model(request):
-    """A function that makes a new model; the test runs for every kind of model."""
+    """A function that makes a new model. The test runs once for each entry of `MODELS`."""
     return MODELS[request.param]
 
 
 @pytest.fixture
 def url(request, tmp_path):
-    """The URL of a new copy, in the kind of store that `BOTH_STORES` names.
+    """The URL of a new copy. A test with the mark `BOTH_STORES` runs with both kinds of stores.
 
-    Tests without that mark use memory, which is fastest; without fsspec, a directory.
+    Other tests use a store in memory, which is fastest, or a directory if fsspec is not installed.
     """
     kind = getattr(request, "param", "")
     if kind == "directory" or (not kind and find_spec("fsspec") is None):

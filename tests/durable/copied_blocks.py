@@ -1,4 +1,4 @@
-"""The model and the blocks of the hosts that are copied in tests, the kinds of stores, and a restore of a copy."""
+"""For tests of copies: the model and the blocks of the host that is copied, the kinds of stores, and a restore."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def blocks(n=300, size=20, seed=0):
 
 
 def same_model(first, other):
-    """Whether two models are identical bit for bit: compares their model files."""
+    """Whether the files of two models are identical, byte for byte."""
     return content_of(first) == content_of(other)
 
 
@@ -36,7 +36,7 @@ def learn_without_host(make_model, learned_blocks, classes=None):
 
 
 def close_without_snapshot(host):
-    """Close the files without a snapshot, as a kill does."""
+    """Close the files of a host without a snapshot, so that the next open has to replay the log, as after a kill."""
     host._state.log.close()
     if host._state.directory_lock is not None:
         host._state.directory_lock.release()

@@ -1,4 +1,4 @@
-"""The named versions of a model in its copy are restored, reach a standby, and cannot be changed by a former owner."""
+"""The named versions of a model in its copy: restores and standbys get them, and former owners cannot change them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def copy_of(tmp_path):
 
 
 def fetch(store, folder):
-    """The versions that a directory gets from a copy, by name."""
+    """Fetch the versions of a copy into a directory. Returns their contents by name."""
     fetch_versions(store, folder)
     versions = Versions(folder)
     return {version.name: versions.read(version.name) for version in versions.names()}
@@ -122,7 +122,7 @@ def test_a_former_owner_does_not_change_the_list_of_the_new_one(tmp_path, owner)
     Versions(tmp_path / "other").save("v9", b"nine")
     VersionCopier(tmp_path / "other", store, 2).copy()
     Versions(owner.directory).save("late", b"late")
-    former.copy()  # it must not delete the files that the new owner uses, either
+    former.copy()  # must neither change the new owner's list nor delete its files
     assert fetch(store, tmp_path / "new") == {"v9": b"nine"}
 
 

@@ -17,6 +17,7 @@ from host_streams import close_without_snapshot
 from budgetron import Budgetron, Forgetron
 from budgetron.durable import DiskRefused, Host, KeyReused, NotCopied, NotInLog, Request, repair, restore, verify
 from budgetron.errors import Closed, InputError, StorageError
+from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 
 MODELS = {"budgetron": lambda: Budgetron("64 KiB", kernel=None), "forgetron": lambda: Forgetron(20)}
 
@@ -44,7 +45,7 @@ def probe_margins(model):
 
 
 def learned_host(folder, make=MODELS["budgetron"], **options):
-    """A host that has learned 12 requests, and these as lists [X, y, tasks]. Record i of the log is `sent[i - 1]`."""
+    """A host that has learned 12 requests, and their list of [X, y, tasks]. Record i of the log is `sent[i - 1]`."""
     host = Host.open(folder, make, **options)
     sent = [list(request) for request in requests()]
     for X, y, tasks in sent:
@@ -154,7 +155,7 @@ def test_corrections_of_records_that_left_the_log_are_rejected(tmp_path):
     oldest_snapshot = host._state.snapshots.numbers[-1]
     with pytest.raises(NotInLog):
         host.correct(oldest_snapshot, other_label(sent[oldest_snapshot - 1][1][0]), 0)
-    # This record is part of the newest snapshot, but comes after the older one, from which the replay can start.
+    # The next record is in the newest snapshot, but not in the older one, from which the replay can start.
     host.correct(oldest_snapshot + 1, other_label(sent[oldest_snapshot][1][0]), 0)
     assert host.content() != before
     host.close()
@@ -196,7 +197,7 @@ def test_keys_keep_their_first_answers(tmp_path):
     host.withdraw(2, 0)
     assert host.record_of("l") == 2 and host.record_of("never") is None
     for _ in range(2):
-        again = host.learn(X + 1, y, tasks, key="l")  # the first request, not the corrected one
+        again = host.learn(X + 1, y, tasks, key="l")  # the request as it was first sent, with the wrong label
         assert again.repeated and np.array_equal(again.margins, second.margins)
         assert np.array_equal(host.learn(X, y, tasks, key="k", classes=["no", "yes"]).margins, first.margins)
         with pytest.raises(KeyReused):
@@ -270,8 +271,6 @@ def test_corrections_replay_forgotten_tasks_weights_and_dicts(tmp_path):
     host.correct(2, 1, 0)
     bare = MODELS["budgetron"]()  # learns the same without a host
     for y, weights in (([0, 1], [2.0, 1.0]), ([1, 1], [2.0, 1.0]), ([1, 0], None)):
-        from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
-
         if weights is None:
             bare.forget_task("ann")
         bare.partial_fit(hashed_rows("t", rows, DICT_FEATURES), y, tasks=["ann", "bob"], sample_weight=weights)
@@ -281,14 +280,19 @@ def test_corrections_replay_forgotten_tasks_weights_and_dicts(tmp_path):
     host.close()
 
 
-def test_a_correction_that_makes_later_records_invalid_is_rejected(tmp_path):
-    """Without an example of "b" in the first record, the model would not know this class in the second."""
+@pytest.mark.parametrize(("labels", "later", "words"), [
+    ("ab", "b", "labels of at least two classes"),
+    ("abc", "c", "because of record 2"),
+    ("abc", "b", "would remove one of the classes"),
+])  # fmt: skip
+def test_a_correction_of_the_only_example_of_its_class_in_the_first_block_is_rejected(tmp_path, labels, later, words):
+    """The first block determines the classes. After the correction, they would be too few, or others than before."""
     host = Host.open(tmp_path, MODELS["budgetron"])
-    host.learn([[0.0], [1.0]], ["a", "b"])
-    host.learn([[0.0]], ["b"])
+    host.learn([[float(i)] for i in range(len(labels))], list(labels))
+    host.learn([[0.0]], [later])
     before = host.content()
-    with pytest.raises(InputError, match=r"because of record 2|classes"):
-        host.correct(1, "a", 1)
+    with pytest.raises(InputError, match=words):
+        host.correct(1, "a", len(labels) - 1)
     assert host.content() == before
     host.close()
 
@@ -353,7 +357,7 @@ def test_after_a_kill_a_correction_is_complete_or_absent(tmp_path):
         for line in again.corrections(10_000):
             latest.setdefault(line.row, line.new)
         wrong = [row for row, label in latest.items() if labels[row] != label]
-        assert len(wrong) <= 1  # the last one may be on disk without its acknowledgement
+        assert len(wrong) <= 1  # the last correction may be on disk without its acknowledgement
         for row in wrong:
             labels[row] = latest[row]
         assert np.array_equal(probe_margins(again.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))

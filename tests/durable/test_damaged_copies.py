@@ -1,4 +1,7 @@
-"""Writes to a copy that fail, and objects of a copy that are lost or damaged: nothing is lost unnoticed."""
+"""Writes to a copy that fail, and objects of a copy that are lost or damaged: nothing is lost unnoticed.
+
+A copy consists of runs. A run is a database, its *base*, and *segments* with the records that follow.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ def test_a_lost_database_is_noticed(tmp_path, url, copied):
             restore(url, tmp_path / "new", **point)
     with pytest.raises(DamagedLog, match=r"^copy: .* is incomplete"):
         verify(url)
-    for segment in latest.segments:  # then the whole run is missing
+    for segment in latest.segments:  # now delete the rest of the run too
         store.delete(segment.path)
     with pytest.raises(DamagedLog, match=f"after record {last} is missing"):
         restore(url, tmp_path / "new")

@@ -1,4 +1,4 @@
-"""A host learns like a model without one, survives kills, and gives a repeated key its first answer."""
+"""A host learns like a model without a host, survives kills, and gives a repeated key its first answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from budgetron.errors import Closed, InputError, UnknownLabel
 from budgetron.learners.lifecycle.saved import content_of
 
 
-def test_a_host_equals_a_model_without_one_and_recovers_bit_for_bit(tmp_path, make_model):
+def test_a_host_equals_a_model_without_a_host_and_recovers_bit_for_bit(tmp_path, make_model):
     sent = blocks()
     bare, margins = learn_without_host(make_model, sent)
     host = Host.open(tmp_path, make_model, snapshot_every=70)
@@ -57,7 +57,7 @@ def test_a_repeated_key_gets_the_first_answer(tmp_path):
     answers = [host.learn(*first, key="a"), host.learn(*second, key="b")]
     assert not any(answer.repeated for answer in answers)
     for again in (host, None):
-        if again is None:  # after a kill the answers must come from the replay
+        if again is None:  # the second time the answers come from the replay
             close_without_snapshot(host)
             again = Host.open(tmp_path)
         for block, key, answer in zip((first, second), "ab", answers, strict=True):
@@ -106,13 +106,13 @@ def test_a_rejected_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     before = host.content()
     with pytest.raises(UnknownLabel):
         host.learn(second[0], ["never"] * 20, second[2], key="other")
-    close_without_snapshot(host)  # the last rejected record is still in the log
+    close_without_snapshot(host)  # the log still has the bytes of the last rejected record
     host = Host.open(tmp_path)
     assert host.recovery.rejected == 1 and host.content() == before
     host.learn(*third)
     after = host.content()
     close_without_snapshot(host)
-    host = Host.open(tmp_path)  # the commit of `third` has cleared the rejected record
+    host = Host.open(tmp_path)  # the commit of `third` has cleared the bytes of the rejected record
     assert host.recovery.rejected == 0 and host.content() == after
     host.close()
 
@@ -139,7 +139,7 @@ def test_bad_input_is_rejected_with_a_message(tmp_path, bad):
         assert host.content() == before
 
 
-def test_every_kind_of_row_task_and_label_is_logged_and_replayed(tmp_path):
+def test_several_kinds_of_rows_and_tasks_are_logged_and_replayed(tmp_path):
     X, _, _ = stream(4)
     tasks = [7, "ann", datetime.date(2020, 1, 2), ("pair", 1)]
     for kind, rows in {
@@ -169,7 +169,7 @@ def test_dicts_are_hashed_as_learn_one_does(tmp_path):
         assert same_model(host.model, bare)
 
 
-def test_threads_share_commits_and_nothing_is_lost(tmp_path):
+def test_blocks_from_several_threads_are_learned_in_the_order_of_the_log(tmp_path):
     sent = blocks(400, size=4)
     host = Host.open(tmp_path, MODELS["random"])
     host.learn(*sent[0])

@@ -35,7 +35,7 @@ def change(folder, *statements):
 
 
 def is_repeated(host, number):
-    """Whether a block is recognised by its key when it is sent again."""
+    """Send a block again with its key. Returns whether the key was recognised; otherwise the host learns the block."""
     return host.learn(*BLOCKS[number - 1], key=f"key {number}").repeated
 
 
@@ -78,7 +78,7 @@ def test_a_deleted_database_is_not_replaced_by_a_new_one(tmp_path):
     assert not (tmp_path / "host.sqlite").exists()
 
 
-def test_a_missing_snapshot_is_reported_and_the_one_before_used(tmp_path, caplog):
+def test_a_missing_snapshot_is_reported_and_the_snapshot_before_it_used(tmp_path, caplog):
     host = learned_host(tmp_path, 300, snapshot_every=100)
     before, newest, older = host.content(), *host._state.snapshots.numbers
     close_without_snapshot(host)
@@ -116,7 +116,7 @@ def test_rejected_records_do_not_fill_the_disk(tmp_path):
 
 @pytest.mark.parametrize("n", [80, pytest.param(1000, marks=pytest.mark.long)])
 def test_flipped_bits_are_harmless_or_detected(tmp_path, n):
-    """Each flipped bit is harmless, or detected and repaired, unless `repair` says that only a backup helps.
+    """Each flipped bit is harmless, or it is detected, and `repair` repairs the file or says that only a backup helps.
 
     Harmless means that the model is the same and that every key gets its first answer.
     """
@@ -153,7 +153,7 @@ def test_flipped_bits_are_harmless_or_detected(tmp_path, n):
                 assert verify(folder).examples in (200, 220)
                 repaired += 1
         shutil.rmtree(folder)
-    assert harmless > n // 4 and repaired > n // 50  # both cases were tested
+    assert harmless > n // 4 and repaired > n // 50  # some bits of each kind were flipped
 
 
 # ---- repair

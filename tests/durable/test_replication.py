@@ -1,4 +1,4 @@
-"""A copy of a host: every state can be restored, a standby follows it, and a former owner cannot change it."""
+"""A copy of a host: its earlier states can be restored, a standby follows it, and a former owner cannot change it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from budgetron.errors import InputError, StorageError
 
 
 @BOTH_STORES
-def test_every_record_can_be_restored(tmp_path, url, copied):
+def test_a_copy_is_restored_to_a_record(tmp_path, url, copied):
     host, _, states = copied
     assert len(states) == len(BLOCKS) == host.position
-    assert len(read_runs(open_store(url))) > 2  # restores begin from different bases
+    assert len(read_runs(open_store(url))) > 2  # so restores to different records begin from different databases
     for position, content in list(states.items())[::3]:
         assert restored(url, tmp_path / f"at {position}", position=position) == content
     assert restored(url, tmp_path / "latest") == host.content()
@@ -48,7 +48,7 @@ def test_a_restored_host_does_not_learn_a_request_twice(tmp_path, url, copied):
 
 
 def test_a_new_owner_leaves_numbers_to_records_that_were_not_copied():
-    """The former owner may have used the numbers after the last copied record, so half a million of them stay free."""
+    """The former owner may have used the numbers after the last copied record. The new one skips half a million."""
     for position in (0, 7, 499_999, 500_000, 999_999, 1_000_000, 1_000_001):
         assert unused_number(position) >= position + 500_000
 
@@ -159,7 +159,7 @@ def test_a_standby_follows_and_takes_over(tmp_path, url, copied):
     lost = []
     replicator._on_lost = lost.append
     claimed = follower.take_over()
-    with pytest.raises(StaleOwner):  # the former owner is alive
+    with pytest.raises(StaleOwner):  # the former owner is still alive, but no longer owns the copy
         replicator.copy()
     assert len(lost) == 1
     later = Replicator(tmp_path / "standby", store, claimed=claimed, parent=follower.applied)

@@ -119,7 +119,7 @@ def test_the_end_of_a_stream_is_known_after_its_answers_were_deleted(tmp_path, m
         assert np.isfinite(answers[1].margins[-20:]).all()
 
 
-def test_going_back_to_a_record_learns_the_later_rows_of_a_stream_again(tmp_path, monkeypatch):
+def test_rows_of_a_stream_after_the_restored_record_are_learned_again(tmp_path, monkeypatch):
     monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 2)  # fewer than the records between snapshots
     with Host.open(tmp_path, MODELS["random"], snapshot_every=50) as host:
         send_stream(host, range(10, 101, 10))
@@ -160,7 +160,7 @@ def test_rows_need_a_key_and_one_position_per_row(tmp_path):
         assert all(isinstance(answer, InputError) for answer in host.learn_many([without_key, too_few]))
 
 
-# Turn `host.sqlite` into a file of format 1. The CREATE statements are those of that format, verbatim.
+# Turn `host.sqlite` into a file of format 1. Tables get temporary names, because their new forms still exist.
 FORMAT_1 = """
 CREATE TABLE answer_1 (key TEXT PRIMARY KEY, number INTEGER, digest BLOB, margins BLOB) STRICT;
 INSERT INTO answer_1 SELECT key, number, digest, margins FROM answer;
@@ -182,7 +182,7 @@ PRAGMA user_version=1;
 @pytest.mark.parametrize("ending", ["close", "kill"])
 def test_a_directory_of_format_1_opens_and_its_streams_are_known(tmp_path, ending):
     host = Host.open(tmp_path, MODELS["random"])
-    for start in (0, 20, 40):  # the service named the blocks of a stream by their line numbers, which start at 1
+    for start in (0, 20, 40):  # in format 1, the keys of a stream's blocks had line numbers, which start at 1
         stop = start + 20
         host.learn(X[start:stop], Y[start:stop], TASKS[start:stop], key=f"s:{start + 1}-{stop}")
     first = host.learn(X[60:62], Y[60:62], TASKS[60:62], key="another")

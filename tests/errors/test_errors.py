@@ -52,7 +52,7 @@ def test_exception_classes_are_found_in_all_packages():
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_each_class_derives_from_budgetron_error_and_is_not_both_input_and_operational(kind):
+def test_each_class_derives_from_budgetron_error_and_only_input_errors_are_value_errors(kind):
     assert issubclass(kind, BudgetronError)
     assert issubclass(kind, InputError) == issubclass(kind, ValueError)
     assert not (issubclass(kind, OperationalError) and issubclass(kind, ValueError))

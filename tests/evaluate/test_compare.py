@@ -47,8 +47,9 @@ def test_is_worse_agrees_with_a_sign_test() -> None:
         wrong[name] = (margins > 0) != STREAM.y
     one, all_ = wrong["stores one"], wrong["stores all"]
     only_one_wrong, only_all_wrong = int((one & ~all_).sum()), int((all_ & ~one).sum())
-    # `is_worse` approximates the exact test by a normal distribution, with the level 0.05. A p-value below 0.01 is so
-    # far from this level that both agree.
+    # `is_worse` approximates this exact test by a normal distribution, at the level 0.05. A p-value below 0.01 is far
+    # enough from this level for the two tests to agree.
+    assert only_one_wrong > only_all_wrong
     assert binomtest(only_one_wrong, only_one_wrong + only_all_wrong).pvalue < 0.01
     assert comparison.is_worse("stores one", "stores all") and not comparison.is_worse("stores all", "stores one")
 
@@ -69,7 +70,7 @@ def test_a_learner_that_rejects_the_first_block_is_left_out() -> None:
 
 
 def test_auc_distinguishes_learners_if_a_label_is_rare() -> None:
-    """All models have about the error of the constant prediction, but one of them has learned to rank examples."""
+    """All models have about the error of the constant prediction, but only "good" has learned to rank examples."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12_000, 2))
     y = rng.random(12_000) < 0.02 * np.exp(1.2 * X[:, 0])
@@ -82,7 +83,7 @@ def test_auc_distinguishes_learners_if_a_label_is_rare() -> None:
 
 
 class LearnsNoise(Budgetron):
-    """Learns from noise in place of its columns."""
+    """Learns from noise in place of the columns of X."""
 
     noise_seed = 1
 

@@ -1,4 +1,4 @@
-"""Confusion, curves per task, beliefs over time and the order of tasks, against plain counts."""
+"""The confusion table, curves per task, beliefs over time, and the order of tasks."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ def test_curves_per_task_equal_plain_counts(window: int) -> None:
 
 
 def test_the_curve_records_beliefs_over_time() -> None:
+    """Beliefs are the models that a Budgetron averages; the curve has the weight of each."""
     learner = Budgetron(budget=200)
     result = evaluate.progressive(learner, STREAM, window=300)
     assert list(result.curve[-1].beliefs) == learner.beliefs_

@@ -13,7 +13,7 @@ from budgetron.evaluate.drift import Adwin, DriftMonitor, words
 
 @pytest.mark.parametrize("share", [0.01, pytest.param(0.3, marks=pytest.mark.long)])
 def test_false_alarms_are_as_rare_as_stated(share: float) -> None:
-    """200 streams of 10,000 losses without a change, tested at every bucket: at most about δ = 10 % may have alarms."""
+    """At most about δ = 10 % of 200 streams without a change have an alarm. A stream has 10,000 losses."""
     rng = np.random.default_rng(0)
     rows = np.zeros(100, dtype=np.intp)
     n_false = 0
@@ -49,7 +49,7 @@ def test_a_rise_is_noticed_soon_and_a_fall_is_no_alarm(block: int) -> None:
 
 @pytest.mark.parametrize("quiet_block", [100, 5000])
 def test_changes_are_noticed_soon_after_a_long_quiet_stream(quiet_block: int) -> None:
-    """After 100,000 quiet losses the error rises twice, and each rise is noticed within 500 losses."""
+    """The error rises after 100,000 losses and again after 101,000. Each rise is noticed within 500 losses."""
     rng = np.random.default_rng(0)
     adwin = Adwin(rows=1)
     alarms, position = [], 0
@@ -121,9 +121,9 @@ def first_alarms(losses: np.ndarray, change: int) -> tuple[int | None, int | Non
 
 @pytest.mark.parametrize(("low", "high"), [(0.05, 0.2), (0.1, 0.3), (0.3, 0.6)])
 def test_alarms_agree_with_those_of_river(low: float, high: float) -> None:
-    """Our ADWIN and river's notice each of five rises, and raise no alarm before it.
+    """In each of five streams, our ADWIN and river's notice the rise, and raise no alarm before it.
 
-    Ours is later, in the median by at most 256 losses, because it divides δ further.
+    Our alarm may come later, because our ADWIN divides δ among more tests; its median is at most 256 losses later.
     """
     rng = np.random.default_rng(3)
     delays = []

@@ -1,4 +1,4 @@
-"""The progress line: one line on standard error, written in place, with the same results as without it."""
+"""The progress line: one line on standard error, overwritten in place, which does not change the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_an_evaluation_shows_its_progress_and_gives_the_same_result(capsys, alwa
 def test_a_stream_of_unknown_length_shows_no_percentage(capsys, always_due):
     pieces = ((X[start : start + 500], Y[start : start + 500], None) for start in range(0, 3000, 500))
     evaluate.progressive(Forgetron(budget=5), pieces, classes=[0, 1], progress=True)
-    # The error in per cent is last in the line. A percentage of the stream would follow it after two blanks.
+    # The error, in per cent, ends the line. The percentage of the stream that is done would follow after two spaces.
     assert "%  " not in capsys.readouterr().err.split("\r")[-1]
 
 

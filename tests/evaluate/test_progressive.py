@@ -1,4 +1,4 @@
-"""Progressive validation against scikit-learn's metrics, forms of streams, and limits."""
+"""Progressive validation: its figures equal those of scikit-learn; forms of streams, delayed labels, limits, errors."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_no_margin_is_computed_twice() -> None:
         run(Forgetron(budget=20, kernel=CountingKernel(), engine="numpy"))
         counts.append(CountingKernel.n_values)
     assert counts[0] == counts[1]
-    # Checking the rows of the first block also computes kernel values. With windows of 100 that block is smaller.
+    # Validating the first block also computes kernel values. With windows of 100, the first block is smaller.
     assert counts[2] <= counts[0]
 
 

@@ -118,7 +118,7 @@ def test_the_plan_is_complete_and_ordered() -> None:
 
 
 def test_ctrl_c_keeps_finished_runs_and_the_next_call_continues(paper_files: Path, tmp_path: Path) -> None:
-    """The first call, with 200 orders, takes minutes, so it does not end before Ctrl-C. The next call has one order."""
+    """The first call, for 200 orders, takes minutes, so Ctrl-C arrives before its end. The second is for one order."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "budgetron", "reproduce", "--sets", "spam", "--jobs", "1", "--out", str(out)]
     command += ["--from", str(paper_files), "--json", "--paper-only", "--orders"]
@@ -135,7 +135,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_next_call_continues(paper_files: Pat
     try:
         while first.poll() is None and len(list(out.glob("runs/*/*.json"))) < 2:
             time.sleep(0.02)
-        os.killpg(first.pid, signal.SIGINT)  # as a terminal does: to the command and to its workers
+        os.killpg(first.pid, signal.SIGINT)  # a terminal, too, sends it to the command and its workers
         _, errors = first.communicate(timeout=600)
     finally:
         if first.poll() is None:

@@ -1,4 +1,4 @@
-"""Skip the tests of this folder without pyarrow (the extra `parquet`), because most of them write Parquet files."""
+"""Skip the tests of this folder without pyarrow (the extra `parquet`), which `streaming` imports for most of them."""
 
 from importlib.util import find_spec
 

@@ -63,8 +63,8 @@ def test_a_category_whose_values_are_mostly_numbers_is_reported():
 
 @pytest.mark.parametrize("names, label, task", [
     (["a", "b"], "b", None), (["y", "b"], "y", None), (["Class", "y", "b"], "y", None),
-    (["user", "b", "c"], "c", "user"), (["b", "Target", "device_id"], "Target", "device_id"), (["a", "b", "user"],
-    "b", "user"), (["A", "x", "a"], "a", None), (["x", "Y", "y", "b"], "Y", None),
+    (["user", "b", "c"], "c", "user"), (["b", "Target", "device_id"], "Target", "device_id"),
+    (["a", "b", "user"], "b", "user"), (["A", "x", "a"], "a", None), (["x", "Y", "y", "b"], "Y", None),
 ])  # fmt: skip
 def test_label_and_task_are_recognised_by_their_names(names, label, task):
     stream, _ = read_all(as_delimited({name: [1, 2, 1, 2] for name in names} | {names[0]: [1, 2, 2, 1]}, ","))
@@ -76,7 +76,7 @@ def test_missing_and_unknown_values_after_the_first_rows_are_encoded():
     rows = [(float(i % 5), "rx"[i % 2], i % 2) for i in range(5000)] + [("", "new", 1), ("NA", "", 0)]
     stream, blocks = read_all(as_delimited(dict(zip(["size", "kind", "y"], zip(*rows, strict=True), strict=True)), ","))
     X = join_blocks(blocks)[0]
-    assert stream.columns.feature_names == ["size", "kind=r", "kind=x", "kind=other"]  # no indicator of missing sizes
+    assert stream.columns.feature_names == ["size", "kind=r", "kind=x", "kind=other"]  # no column for missing sizes
     assert X[-2].tolist() == X[-1].tolist() == [0, 0, 0, 1]
     many = [(f"c{i % 50}", i % 2) for i in range(300)]
     stream, blocks = read_all(as_delimited(dict(zip(["kind", "y"], zip(*many, strict=True), strict=True)), ","))
@@ -155,7 +155,7 @@ def test_records_are_encoded_as_rows_are():
             stream.columns.encode(wrong)
 
 
-def test_frames_are_encoded_too():
+def test_data_frames_are_encoded_as_rows_are():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     stream, blocks = read_all(b"size,kind,y\n1,a,0\n2,b,1\n3,a,0\n")
     frame = pandas.DataFrame({"kind": ["a", "b", "a"], "size": [1, 2, 3], "more": [0, 0, 0]})

@@ -1,4 +1,4 @@
-"""The same table gives the same rows in every format; and the peculiarities of each format."""
+"""The same table gives the same rows in every format. Further tests check what is special in each format."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_svmlight_labels_tasks_and_features():
     assert block.y.tolist() == [1, -1, 1] and block.tasks.tolist() == [3, "ann", 3] and block.rows.tolist() == [1, 2, 4]
     assert block.X.shape == (3, 2**19) and block.X[0, [1, 7]].toarray().tolist() == [[0.5, 2.0]] and block.X[2, 7] == 3
     _, (again,) = read_all(b"1 qid:3 524289:2\n", columns=stream.columns, labelled=False)
-    assert again.X[0, 1] == 2 and again.y is None  # an index beyond the width of the first rows wraps around
+    assert again.X[0, 1] == 2 and again.y is None  # 524,289 = 2**19 + 1 wraps around to column 1
 
 
 def test_svmlight_takes_its_width_from_the_first_row_even_after_many_comments():
@@ -156,7 +156,7 @@ def test_svmlight_tasks_may_be_in_another_file(tmp_path):
 
 
 def test_an_empty_line_in_a_file_of_tasks_leaves_the_other_tasks_where_they_are(tmp_path):
-    """The file is read in blocks of 4,096 lines; the block after an empty line must not be lost."""
+    """The file of tasks is read in blocks of 4,096 lines. No block after the one with the empty line may be lost."""
     n, empty = 10_000, 10
     names = [f"user {i % 7}" for i in range(n)]
     (tmp_path / "tasks").write_text("".join("\n" if i == empty else f"{name}\n" for i, name in enumerate(names)))
@@ -252,7 +252,7 @@ json_lines = st.lists(json_line | st.sampled_from(["", " ", "[1]", "3", '{"a": 1
 
 @settings(max_examples=150, deadline=None)
 @given(json_lines, st.booleans())
-def test_decoding_only_selected_json_values_changes_nothing(lines, stop):
+def test_decoding_only_selected_json_values_gives_the_same_tables(lines, stop):
     content = "\n".join(["", *lines]).encode()
     selection = Selection(("a",), ("b", "y"))
 

@@ -1,4 +1,4 @@
-"""Damaged and hostile files: each is rejected with an InputError or read past its bad lines, in bounded memory."""
+"""Damaged and hostile files are rejected with an InputError, or read without their bad lines, in bounded memory."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class GeneratedFile(RawIOBase):
         return True
 
     def read(self, size=-1):
-        return bytes(bytearray(next(self._pieces, b"")))  # a copy, so keeping the pieces takes memory
+        # A copy, so that a reader that keeps all pieces takes the memory of all.
+        return bytes(bytearray(next(self._pieces, b"")))
 
 
 def peak_memory(source, **more):
@@ -121,7 +122,7 @@ def test_memory_does_not_grow_with_the_file(format, head, row):
     piece = row * 2000
     files = [GeneratedFile((head, 1), (piece, n)) for n in (3, 6 * 2**20 // len(piece))]
     (_, short), (stream, long) = (peak_memory(file, format=format, on_error="skip") for file in files)
-    assert stream.n_rows >= 100_000 and long < short + 2  # MiB, a third of the longer file
+    assert stream.n_rows >= 100_000 and long < short + 2  # 2 MiB are a third of the longer file
 
 
 def test_an_open_quote_rejects_one_line():

@@ -171,7 +171,7 @@ def test_a_file_with_another_number_format_gives_the_same_rows(format):
         stream.columns.encode([{"a": "many"}])
 
 
-def test_a_format_that_cannot_be_decided_is_asked_for():
+def test_an_ambiguous_number_format_is_reported_with_the_option_that_decides():
     content = b"a;y\n" + b"1,234;0\n2,345;1\n" * 30
     columns = columns_of(content)
     assert kinds(columns) == {"a": "category"} and 'decimal=","' in columns.warnings()[0]
@@ -262,7 +262,7 @@ def test_what_was_inferred_is_saved(tmp_path):
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text("0123456789.,-+e 'k\n\u00a0", max_size=8) | st.sampled_from(["12,5", "1.234,5", "NA"]),
                 max_size=12), st.sampled_from(["", COMMA, POINT]))  # fmt: skip
-def test_many_numbers_are_parsed_as_one_by_one(texts, format):
+def test_numbers_are_parsed_together_as_one_by_one(texts, format):
     number_format = NumberFormat(format, ("k", "-99"))
     one_by_one = [math.inf if (value := number_format.parse(text)) is None else value for text in texts]
     assert np.array_equal(number_format.parse_all(texts), np.array(one_by_one, dtype=float), equal_nan=True)

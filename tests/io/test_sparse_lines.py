@@ -1,4 +1,4 @@
-"""svmlight and Vowpal Wabbit text: the core and the Python readers return the same rows, bit for bit, and errors."""
+"""svmlight and Vowpal Wabbit text: the core and the Python readers return equal rows, bit for bit, and equal errors."""
 
 from __future__ import annotations
 

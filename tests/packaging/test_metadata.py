@@ -1,10 +1,12 @@
-"""Files agree about the version, requirements and commands; bindings use the stable ABI; actions are pinned."""
+"""Files agree about the version, the requirements and the commands; bindings use the stable ABI; actions are pinned."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import budgetron
 
@@ -33,21 +35,33 @@ def test_bindings_use_the_stable_abi():
 
     The #else branches, for builds without the stable ABI, may use them.
     """
-    for source in (ROOT / "src" / "core" / "bindings").glob("*.[ch]pp"):
+    sources = list((ROOT / "src" / "core" / "bindings").glob("*.[ch]pp"))
+    assert sources
+    for source in sources:
         limited = re.sub(r"#else.*?#endif", "", source.read_text(encoding="utf-8"), flags=re.S)
         macros = re.findall(r"\bPy[A-Z_][A-Za-z]*_[A-Z][A-Z_]+\(", limited)
         assert not macros, f"{source.name}: {macros}"
 
 
-def test_every_action_is_pinned_to_a_commit():
-    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+@pytest.fixture
+def workflows():
+    folder = ROOT / ".github" / "workflows"
+    if not folder.exists():
+        pytest.skip("the workflows are not part of this copy")
+    files = list(folder.glob("*.yml"))
+    assert files
+    return files
+
+
+def test_every_action_is_pinned_to_a_commit(workflows):
+    for workflow in workflows:
         for action in re.findall(r"uses: (\S+)", workflow.read_text(encoding="utf-8")):
             assert re.search(r"@[0-9a-f]{40}$", action), f"{workflow.name}: {action}"
 
 
-def test_workflows_call_only_commands_that_exist():
+def test_workflows_name_only_make_targets_and_test_files_that_exist(workflows):
     targets = set(re.findall(r"^([\w-]+):", text("Makefile"), re.M))
-    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+    for workflow in workflows:
         content = workflow.read_text(encoding="utf-8")
         for target in re.findall(r"make (?:-j\d )?([a-z][\w-]*)", content):
             assert target in targets, f"{workflow.name}: make {target}"

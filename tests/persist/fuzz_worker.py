@@ -27,7 +27,7 @@ from budgetron import io
 from budgetron.errors import InputError, ModelFileError
 from budgetron.persist.container import JSON, pack, unpack
 
-MEMORY_LIMIT = 512 * 2**20  # bytes that loading any file may allocate
+MEMORY_LIMIT = 512 * 2**20  # bytes that loading a file and using its model may allocate
 MAX_BYTES = "32 MiB"
 MAX_RATIO = 50  # the most processor time that one file may take, relative to the slowest unchanged file
 NUMBERS = [0, 1, -1, 2, 3, 5, 16, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30, 0.5,
@@ -66,7 +66,7 @@ def changed_bytes(rng, content):
 
 
 def json_paths(value, path=()):
-    """The paths of all values inside a JSON value, each a tuple of keys and indices."""
+    """The path of a JSON value and of the values inside it, of at most 40 per list. A path has keys and indices."""
     yield path
     for name, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         if not isinstance(name, int) or name < 40:
@@ -146,7 +146,7 @@ def changed_contents(rng, content):
 
 
 def use_model(model):
-    """Predict, and learn a little. Wrong weights may give any margin, but no crash."""
+    """Predict, and with the core learn a little. Wrong weights may give any margin, but no crash."""
     settings, graph = model._engine.settings, model._engine.settings.graph
     rng = np.random.default_rng(0)
     width = min(settings.n_features, 64)
@@ -181,7 +181,7 @@ def use_model(model):
 
 
 def limit_memory():
-    """Let this process allocate only `MEMORY_LIMIT` bytes more than now, if the system says how much that is."""
+    """Let this process allocate only `MEMORY_LIMIT` more bytes, on systems that tell how much it uses already."""
     if not Path("/proc/self/statm").exists():  # macOS
         return
     with open("/proc/self/statm") as file:

@@ -1,4 +1,4 @@
-"""Small models of every kind, with evicted examples, for tests of saving and loading."""
+"""Small models of many kinds, for tests of saving and loading."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def model_of(name, graph="complete", budget=12, kernel=KERNELS[0], **more):
 
 
 def combinations():
-    """Every learner on every graph that it accepts, with varying stores, classes, kernels and budgets.
+    """The learners in `LEARNERS` on every graph that they accept, with varying stores, classes, kernels and budgets.
 
     Without --long, only every second combination of graph and kernel is tested.
     """
@@ -69,7 +69,7 @@ def combinations():
         is_budgetron = name == "Budgetron"
         for i, graph in enumerate(GRAPHS):
             if is_budgetron and graph == "large":
-                continue  # an example may update up to ten rows of this graph, more than the budget allows
+                continue  # an example may update ten task rows on this graph, more than the max_task_rows of 5
             for number, kernel in enumerate([KERNELS[0], KERNELS[2], None] if is_budgetron else KERNELS):
                 (is_sparse, dtype), classes, budget = next(variants)
                 yield pytest.param(
@@ -81,7 +81,7 @@ def combinations():
 
 
 def small_models():
-    """A few models by name that together have every kind of array and setting."""
+    """A few models by name, chosen so that together they have many kinds of arrays and settings."""
     models = {
         "random": model_of("RandomBudgetPerceptron", "clusters", 6),
         "forgetron": model_of("Forgetron", "large", 6),
@@ -97,7 +97,8 @@ def small_models():
     }
     sparse_models = ("shared", "random", "budgetron-sparse", "budgetron-first-rows", "budgetron-frequent-columns")
     for i, (name, model) in enumerate(models.items()):
-        n = 15 if name == "budgetron-first-rows" else 120  # after 16 rows it has begun again
+        # A Budgetron on sparse rows keeps its first rows, at least 16, and begins again with a plan made from them.
+        n = 15 if name == "budgetron-first-rows" else 120
         X, y, tasks = stream(n, is_sparse=name in sparse_models, classes=2 + i % 2)
         model.partial_fit(X, y, tasks=tasks)
     return models | {
@@ -107,7 +108,7 @@ def small_models():
 
 
 def from_files(row, **more):
-    """A model that learned from a file of such rows, and carries its columns."""
+    """A model that learned from a file with rows like this one, with the columns of the file."""
     rows = [row, b",blue,", row.replace(b"1,", b"2.5,"), row.replace(b"red", b"green")] * 10
     lines = [b"%b,%b,%b" % example for example in zip([b"ann", b"7"] * 20, rows, [b"no", b"yes"] * 20, strict=True)]
     with io.read(BytesIO(b"\n".join([b"task,size,colour,more,label", *lines])), **more) as file:

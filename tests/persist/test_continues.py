@@ -1,4 +1,4 @@
-"""A model that is saved and loaded continues bit for bit, for every learner, graph, store and kind of label."""
+"""A model that is saved and loaded continues bit for bit: many learners, and every kind of graph, store and label."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_way_of_copying_gives_a_model_that_continues(name, copy_model, tmp
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("kernel", [kernels.Gaussian(0.4), None], ids=["kernel", "none"])
 def test_dropped_beliefs_and_forgotten_tasks_stay_dropped_after_loading(kernel, engine, tmp_path):
-    """Change the state so that all parts but one have had no weight for long. Then each further example drops one."""
+    """Change the state so that all parts but one have been idle for long. Then each further example drops a part."""
     X, y, tasks = stream(300)
     model = budgetron.Budgetron(budget="4 MiB", kernel=kernel, engine=engine)
     model.partial_fit(X[:100], y[:100], tasks=tasks[:100], classes=[0, 1])
@@ -99,7 +99,7 @@ def test_dropped_beliefs_and_forgotten_tasks_stay_dropped_after_loading(kernel, 
 def test_either_engine_reads_what_the_other_wrote(name, is_sparse, tmp_path):
     if not native.available:
         pytest.skip("built without a compiler")
-    # The core and NumPy add float32 weights in different orders, see `Case.within`.
+    # A Budgetron stores weights in float32, and the core and NumPy add in different orders; see `Case.tolerance`.
     tolerance = 1e-5 if name == "Budgetron" else 1e-9
     for graph, classes in (("complete", 2), ("disconnected", 3), ("edges", 2)):
         X, y, tasks = stream(160, is_sparse, classes=classes)
@@ -167,7 +167,8 @@ def test_labels_of_every_type_are_saved(labels, tmp_path):
     again = reloaded(model, tmp_path / "m")
     assert again.predict(X).tolist() == model.predict(X).tolist() and again.class_weight == model.class_weight
     assert again.classes_.dtype == model.classes_.dtype.newbyteorder("=")
-    check_continues_equally(model, again, X, y, None) if labels.dtype.isnative else None
+    if labels.dtype.isnative:  # otherwise the dtypes differ: a loaded model has labels in native byte order
+        check_continues_equally(model, again, X, y, None)
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, -1), (1, 0), (True, False), (1.0, -1.0), (0, 1), (-1, 1)])

@@ -46,7 +46,7 @@ def with_change(content, change):
     return pack(json.dumps(record).encode(), arrays)
 
 
-# The functions below return changes for `with_change`.
+# Changes for `with_change`. `unrelated_sum` is a change; the other functions below return one.
 
 
 def set_entry(name, value, at=0):
@@ -331,13 +331,16 @@ def test_a_small_file_that_asks_for_much_memory_is_rejected(name, files, tmp_pat
 
 
 def test_a_small_budgetron_file_that_asks_for_much_memory_is_rejected(files, tmp_path):
-    """Rows of tasks and frequencies are allocated when needed, within `max_bytes`; all other arrays are in the file."""
-    sizes = {"filter_frequencies": 2**16, "own_cells": 2**40, "fourier_cells": 2**40, "short_rows": 2**40}
-    for name, value in sizes.items():
+    """Sizes must agree with the arrays in the file. Frequencies are not in it: `max_bytes` limits their memory."""
+    sizes = {
+        "filter_frequencies": (2**16, "at most frequencies"), "own_cells": (2**40, "shape"),
+        "fourier_cells": (2**40, "shape"), "short_rows": (2**40, "shape"),
+    }  # fmt: skip
+    for name, (value, word) in sizes.items():
         content = with_change(files["budgetron"], set_field(value, "settings", "parameters", name))
-        check_rejected(tmp_path / "m", content)
+        check_rejected(tmp_path / "m", content, word)
     many = with_change(files["budgetron"], set_field(2**20, "settings", "parameters", "frequencies"))
-    check_rejected(tmp_path / "m", many, max_bytes="2 MiB")
+    check_rejected(tmp_path / "m", many, "needs", "max_bytes", max_bytes="2 MiB")
 
 
 def test_a_damaged_container_is_rejected(files, tmp_path):

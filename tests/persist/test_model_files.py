@@ -79,7 +79,7 @@ def test_saving_to_links_folders_and_devices(model, tmp_path, monkeypatch):
         check_message(error, "save", "path")
     with pytest.raises(FileNotFoundError) as missing:
         model.save(tmp_path / "no" / "m")
-    assert missing.value.filename == str(tmp_path / "no" / "m")  # not the temporary file
+    assert missing.value.filename == str(tmp_path / "no" / "m")  # not the name of a temporary file
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="regular file"):
         budgetron.load(tmp_path / "pipe")

@@ -43,7 +43,8 @@ def test_the_numbers_are_those_of_the_run():
         assert (row["Examples"], row["Mistakes"]) == (figures.n, figures.mistakes)
         assert row["Error"] == pytest.approx(figures.error, abs=1e-4)
     assert [row[0] for row in data["tasks"]["rows"]] == [task for task, _ in result.worst_first()]
-    assert "Stored share" not in labels and not {"share", "stored"} & set(data["charts"])  # it stores no examples
+    # A Budgetron stores no examples.
+    assert "Stored share" not in labels and not {"share", "stored"} & set(data["charts"])
     weights = np.array([series["values"] for series in data["charts"]["beliefs"]["series"]])
     assert weights[:, -1].sum() == pytest.approx(1, abs=1e-3)
     constant_error = 1 - max(LABELS.mean(), 1 - LABELS.mean())
@@ -146,7 +147,10 @@ def test_an_invalid_validation_or_context_is_refused(tmp_path):
 
 @pytest.mark.parametrize("limit", [1024, 2])
 def test_the_drawing_has_one_line_per_edge(monkeypatch, limit):
-    """A path a – b – c and an isolated d: two lines, whether the graph holds A⁻¹ or, above DENSE_LIMIT, A."""
+    """The path a – b – c and a separate task d have two lines.
+
+    Up to DENSE_LIMIT tasks, a graph stores A⁻¹; with more tasks it stores A = I + L, where L is its Laplacian.
+    """
     monkeypatch.setattr("budgetron.graphs.construct.DENSE_LIMIT", limit)
     graph = graphs.from_edges([("a", "b"), ("b", "c")], tasks=["d"])
     assert (graph.dense is None) == (limit == 2)
@@ -154,7 +158,7 @@ def test_the_drawing_has_one_line_per_edge(monkeypatch, limit):
     assert html.count('class="edge"') == 2
     html, _ = run_and_render(Forgetron(5, graph=graphs.from_similarity(np.ones((2, 2)), tasks=["a", "b"])),
                       (ROWS, LABELS, list("ab") * 150))  # fmt: skip
-    assert html.count('class="edge"') == 1  # this A⁻¹ has no inverse, so a line means that two tasks are similar
+    assert html.count('class="edge"') == 1  # this A⁻¹ has no inverse A, so a line stands for similar tasks
 
 
 def test_replicas_are_not_called_shards():

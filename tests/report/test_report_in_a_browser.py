@@ -47,8 +47,8 @@ def test_the_colour_scheme_may_change_while_the_page_is_open(opened, pages):
     colour = "getComputedStyle(document.querySelectorAll('[data-chart=error] .u-marker')[1]).borderColor"
     before = page.evaluate(colour)
     page.emulate_media(color_scheme="dark")
-    # Not with `wait_for_function`: it calls `eval` in the page, which its content security policy forbids.
-    while page.evaluate(colour) == before:  # a page that never changes ends in the timeout of the test
+    # Playwright's `wait_for_function` calls `eval` in the page, which the content security policy of the page forbids.
+    while page.evaluate(colour) == before:  # if the page never changes, the test ends by its timeout
         page.wait_for_timeout(20)
     assert page.locator("[data-chart=error] canvas").count() == 1
 
@@ -98,7 +98,7 @@ def test_a_report_has_headings_landmarks_and_contents(opened, pages):
 
 def test_hostile_names_are_shown_as_text(opened, pages):
     page = opened(pages["hostile"])
-    assert page.title().startswith("<script>document.title=")  # as text
+    assert page.title().startswith("<script>document.title=")
     assert page.locator("img").count() == 0 and page.locator("script").count() == 2
     shown = listed_tasks(page)
     assert {'<script>document.title="owned"</script>', "�gnp.exe", "(blank, 3 characters)"} <= set(shown)

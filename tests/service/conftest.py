@@ -1,4 +1,4 @@
-"""Fixtures: a running service with two models, and clients of it, without and with learned examples."""
+"""Fixtures: a running service with two models, and clients of it, before and after both models have learned."""
 
 from __future__ import annotations
 

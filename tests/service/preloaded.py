@@ -2,8 +2,8 @@
 
 Importing takes about a second of processor time per start, which is longer than most tests of the service. Each pytest
 worker starts one such process, which forks once per service. A forked service is a separate process with its own port,
-files and signals, and can be killed. It differs from `python -m budgetron serve` only in how it was started; a few
-tests, such as those of the Docker image and of the rehearsal page, start that command.
+files and signals, and can be killed. It differs from `python -m budgetron serve` only in how it was started. A few
+tests, such as those of the Docker image and of the rehearsal page, start the command itself.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class ForkedService:
         self.pid = _forker().ask(request, write_end)
         os.close(write_end)
         self.stderr, self.returncode = os.fdopen(log, "rb"), None
-        # Some tests send signals from a timer while the test waits. Once the process has been waited for, its id may
-        # belong to another process, so polling and sending signals exclude each other.
+        # Some tests send signals from a timer. Once `poll` has found that the process has ended, its id may belong to
+        # another process, so polling and sending signals exclude each other.
         self._lock = threading.RLock()
 
     def poll(self):

@@ -84,10 +84,10 @@ def running(data, *arguments, **options):
 
 
 def free_port():
-    """A port for a service that is started again at the same address.
+    """A port for a service that is started several times at the same address.
 
-    The port is below the range from which the system assigns ports, so no other connection gets it in between. As long
-    as nothing listens on it, further calls in this process return the same port; `free_ports` returns different ones.
+    The port is below the range from which the system assigns ports, so no other connection gets it between two starts.
+    As long as nothing listens on it, further calls in this process return the same port.
     """
     return free_ports(1)[0]
 
@@ -124,8 +124,9 @@ def until(condition, seconds=300):
 def with_longer_limits(attempt):
     """Call `attempt` with a time limit of 1 second; if it fails, with 8 seconds, and then with 64.
 
-    The attempts test that a slow client is served as long as its pauses are below the limit. On a busy machine a pause
-    may take longer than a short limit, so one success is enough. If the service is wrong, all attempts fail.
+    The attempts test which slow clients the service serves, and which it drops. On a busy machine, this process may
+    pause for longer than an attempt intends, and exceed a short limit. So one success is enough. If the service is
+    wrong, all attempts fail.
     """
     for seconds in (1.0, 8.0):
         with contextlib.suppress(AssertionError, OSError, httpx.TransportError):
@@ -138,7 +139,7 @@ def _address(log):
     lines = []
     for line in log:
         lines.append(line.decode())
-        with contextlib.suppress(ValueError):  # a line of a traceback
+        with contextlib.suppress(ValueError):  # a line that is not JSON, such as one of a traceback
             event = json.loads(line)
             if event["event"] == "serving":
                 return event["address"]
@@ -147,7 +148,7 @@ def _address(log):
 
 @contextlib.contextmanager
 def limited_service(tmp_path, **limits):
-    """The URL of a service with other `Limits` than the defaults, started with a soft limit of 128 open files."""
+    """The URL of a service with these `Limits`, started with a soft limit of 128 open files."""
     script = (
         "import json, sys; from pathlib import Path; import budgetron;"
         "from budgetron.service.run import serve; from budgetron.service.settings import Limits, ServiceSettings;"

@@ -1,4 +1,4 @@
-"""The audit log: every action of an administrator, on disk before it begins, with who, from where, and the outcome."""
+"""The audit log: administrative actions, on disk before they begin, with who, from which address, and the outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPAM = {"examples": [{"features": [1.0, 2.0], "label": "spam", "task": "ann"},
                      {"features": [1.0, 3.0], "label": "spam", "task": "ann"}]}  # fmt: skip
 
 
-def test_every_action_of_an_administrator_is_recorded(tmp_path):
+def test_administrative_actions_are_recorded(tmp_path):
     keys = tmp_path / "keys"
     tokens = {role: api_keys.add(keys, f"the-{role}", role) for role in api_keys.ROLES}
     tokens["one model"] = api_keys.add(keys, "of-spam", "admin", models=("spam",))
@@ -40,9 +40,9 @@ def test_every_action_of_an_administrator_is_recorded(tmp_path):
         assert client.delete(f"{path}/tasks/bob", headers=headers["admin"]).status_code == 200
         assert client.put(f"{path}/snapshot", content=model, headers=headers["admin"]).status_code == 200
         assert client.put(f"{path}/snapshot", content=b"no", headers=headers["admin"]).status_code == 422
-        # This request lacks the role, so it is not recorded.
+        # The key of this request lacks the role, so the request is not recorded.
         assert client.delete(f"{path}/tasks/bob", headers=headers["learn"]).status_code == 403
-        # An administrator of one model may not read the log, which has lines about other models.
+        # An administrator of one model may not read the audit log, because it has lines about other models.
         assert client.get("/v1/audit", headers=headers["one model"]).status_code == 403
         before = client.get("/v1/audit", headers=headers["admin"]).json()["actions"]
         service.kill()
@@ -65,7 +65,7 @@ def test_every_action_of_an_administrator_is_recorded(tmp_path):
     assert by_action["PUT snapshot", "done"]["bytes"] == len(model)
     # A task may be a person, so the audit log must not contain the name of a forgotten task.
     assert "bob" not in repr(before)
-    log = AuditLog(data)  # the log is complete after a kill
+    log = AuditLog(data)  # it is complete, although the service was killed
     assert [line.number for line in log.lines()] == [line["number"] for line in before]
     log.close()
     assert os.stat(data / audit.NAME).st_mode & 0o077 == 0
@@ -85,7 +85,7 @@ def test_an_interrupted_action_has_no_outcome_and_old_lines_are_dropped(tmp_path
     later.close()
 
 
-def test_an_action_that_cannot_be_recorded_is_not_done(tmp_path):
+def test_an_action_that_must_be_recorded_but_cannot_be_is_not_done(tmp_path):
     log = AuditLog(tmp_path / "file")
     (tmp_path / "file").write_text("no directory")
     done = []
@@ -96,5 +96,5 @@ def test_an_action_that_cannot_be_recorded_is_not_done(tmp_path):
 
     with pytest.raises(DiskRefused):
         event_loops.run(act(True))
-    event_loops.run(act(False))  # a download continues, and the server log says that it was not recorded
+    event_loops.run(act(False))  # an action that need not be recorded, such as a download, is done
     assert done == [False]

@@ -44,7 +44,7 @@ def forgetron(tmp_path):
 
 
 def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
-    """This holds after snapshots, after another version was activated, and after restarts without a clean shutdown."""
+    """Snapshots, the activation of another version, and restarts without a clean shutdown make no difference."""
     host, versions = open_versions(tmp_path / "data")
     with pytest.raises(NothingLearned):
         versions.save("v1", b"")
@@ -57,7 +57,7 @@ def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
         if seed == 4:
             versions.activate("v1", "me")
             assert versions.activate("v1", "me") == host.position  # a retry changes nothing
-        if seed in (2, 7):  # a restart without a clean shutdown
+        if seed in (2, 7):  # restart without a clean shutdown
             host._state.log.close()
             host._state.directory_lock.release()
             host, versions = open_versions(tmp_path / "data")
@@ -128,7 +128,7 @@ def test_a_promotion_that_was_not_copied_is_not_repeated_by_a_retry(tmp_path, fo
 
 
 class Wrapped:
-    """A host with the members of the interface `ModelHost` only, of another class than `Host`."""
+    """A host of another class than `Host`, with only the members of the interface `ModelHost`."""
 
     def __init__(self, host):
         self._wrapped = host

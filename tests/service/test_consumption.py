@@ -16,7 +16,7 @@ MODEL = SimpleNamespace(name="default", host=SimpleNamespace(position=0))
 
 
 def test_the_first_rejected_messages_are_logged(monkeypatch):
-    """This holds also if more messages are rejected at once than are logged in all."""
+    """Only the first `_MAX_LOGGED` are logged, even if more are rejected at once."""
     logged = []
     monkeypatch.setattr(consumption, "log", lambda event, **fields: logged.append(fields["rejected"]))
     consumed, tally = Consumption("stream", None, MODEL, lambda: False), Tally()

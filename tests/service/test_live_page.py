@@ -67,7 +67,7 @@ def card(page, name):
 
 
 def wait_for_other_text(locator, old):
-    # Not with `wait_for_function`: it calls `eval` in the page, which the content security policy of the page forbids.
+    # `wait_for_function` cannot be used: it calls `eval`, which the content security policy of the page forbids.
     locator.filter(has_not_text=re.compile(f"^{re.escape(old)}$")).wait_for()
 
 
@@ -106,7 +106,7 @@ def test_the_page_follows_what_is_learned_until_it_is_paused(opened, service):
     wait_for_other_text(labels, before)
     page.get_by_role("button", name="Pause").click()
     before = labels.inner_text()
-    other = opened(service)  # is not paused, so it shows when the paused page could have been updated
+    other = opened(service)  # a page that is not paused shows when the paused page could have been updated
     other.wait_for_selector("#main:not([hidden])")
     for seed in (2, 3):
         shown = other.locator(LABELS).inner_text()
@@ -131,7 +131,7 @@ def test_the_page_names_the_columns_of_a_model_from_a_file(opened, tmp_path):
         example = {"features": {"size": 3, "colour": "red", "note": "win prize"}, "label": 1, "task": "u1"}
         with service.client() as client:
             assert client.post("/v1/learn", json=example).status_code == 200
-        # No belief of a table is about how related the tasks are.
+        # The beliefs of a table assume nothing about how related the tasks are, so the page says nothing about it.
         page.locator("#beliefs-says", has_text=re.compile(r"by how well each predicts\.\s*$")).wait_for()
 
 

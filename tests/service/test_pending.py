@@ -27,7 +27,7 @@ def test_a_client_that_floods_evicts_only_its_own_predictions(tmp_path):
     others = {client: pending.put([example(100)] * 40, client) for client in ("ann", "bob")}
     for _ in range(50):
         flood = pending.put([example(2000)] * 30, "flood")
-        assert remembered(pending, flood)[-1:] == flood[-1:]  # the latest predictions of this client
+        assert remembered(pending, flood)[-1:] == flood[-1:]  # at least its latest prediction stays
     assert all(remembered(pending, ids) == ids for ids in others.values())
     assert pending._all.bytes <= 100_000 and len(pending) < 130
     pending.close()
@@ -43,7 +43,7 @@ def test_the_number_of_predictions_is_divided_fairly_among_clients(tmp_path):
     assert len(pending) == 100
     assert remembered(pending, first) == first[50:] and remembered(pending, third) == third[50:]
     pending.close()
-    again = Pending(tmp_path, 60, 10**9)  # a smaller bound, and counts that were read from the file
+    again = Pending(tmp_path, 60, 10**9)  # a smaller bound; the numbers per client are counted in the file
     assert len(again) == 60 and remembered(again, first) == first[70:] and remembered(again, third) == third[70:]
     again.close()
 
@@ -89,7 +89,7 @@ def test_a_predict_key_can_neither_fill_the_disk_nor_evict_the_labels_of_others(
         prediction_id = client.post("/v1/predict", json=example_to_label, headers=headers["app"]).json()["id"]
         many = json.dumps({"examples": [{"features": [0.125] * 5000}] * 200, "remember": True}).encode()
         kind = {"Content-Type": "application/json"}
-        for _ in range(24):  # 150 MB
+        for _ in range(24):  # about 150 MB in all
             answer = client.post("/v1/predict", content=many, headers=headers["flood"] | kind)
             assert answer.status_code == 200
         files = (tmp_path / "data" / "default").glob("pending*")

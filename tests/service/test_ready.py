@@ -28,7 +28,7 @@ def is_ready(client):
 
 
 def reason(client):
-    """The reason why the service is not ready, as soon as it reports one."""
+    """Wait until the service is not ready, and return the reason."""
     answer = until(lambda: (ready := client.get("/readyz")).status_code == 503 and ready).json()
     assert answer["status"] == "cannot write" and answer["failing"] == ["default"]
     return answer["reasons"]["default"]
@@ -52,9 +52,9 @@ def test_a_service_with_a_full_disk_is_not_ready(tmp_path, arguments):
 
 
 def test_a_service_is_not_ready_after_a_label_did_not_fit_on_the_disk(tmp_path):
-    """The service is not ready until the block that did not fit would fit.
+    """The service is not ready until a block as large as the one that did not fit could be written.
 
-    A check with a small file would succeed before that, because the block is larger.
+    A check that wrote only a few bytes would succeed too early.
     """
     resource = pytest.importorskip("resource")
     if not hasattr(resource, "prlimit"):
@@ -73,8 +73,8 @@ def test_a_service_is_not_ready_after_a_label_did_not_fit_on_the_disk(tmp_path):
         assert client.post("/v1/learn", json=many).status_code == 200
 
 
-def test_a_service_is_not_ready_while_others_fill_its_disk(tmp_path):
-    """A real file system of 8 MiB, filled by another file, if this user may mount one."""
+def test_a_service_is_not_ready_while_another_file_fills_its_disk(tmp_path):
+    """Uses a real file system of 8 MiB, if this user may mount it."""
     mount_point = tmp_path / "small"
     mount_point.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", mount_point], capture_output=True)

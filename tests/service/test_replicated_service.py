@@ -68,7 +68,10 @@ def _one_more(service):
 
 
 def kill_and_restore(tmp_path, rounds, per_round):
-    """With --replicate-every 0, the copy has everything that was acknowledged, whenever the machine is lost."""
+    """Kill the service under load, delete its directory, and restore the copy, several times.
+
+    With --replicate-every 0, the copy must have everything that was acknowledged.
+    """
     acknowledged: list[int] = []
     data, copy = tmp_path / "data", tmp_path / "copy"
     options = (MODEL, "--replicate-to", copy, "--replicate-every", 0, "--snapshot-every", 20)
@@ -83,7 +86,7 @@ def kill_and_restore(tmp_path, rounds, per_round):
             remembered = host.answers_to("")
             assert all(f"block {n}" in remembered for n in acknowledged)
             late = host.model.n_seen_ - 3 * len(acknowledged)
-        if late:  # the last request was learned although it was not answered: undo it, so that the counts agree
+        if late:  # the request during the kill was learned too: undo it, so that the counts of the next round agree
             budgetron("restore", copy / "default", data / "default", "--at", _last_keyed(remembered))
 
 
@@ -102,9 +105,9 @@ def test_nothing_acknowledged_is_lost_in_ten_kills(tmp_path):
 
 
 def kill_while_copying(tmp_path, rounds, every):
-    """Kill the service under load, destroy its directory, and restore the copy.
+    """Kill the service under load, delete its directory, and restore the copy, several times.
 
-    The copy must have every label that was acknowledged more than `age_seconds` before the answer of GET copy.
+    The copy must have every label that was acknowledged more than `age_seconds` before GET copy was sent.
     """
     data, copy = tmp_path / "data", tmp_path / "copy"
     options = (MODEL, "--replicate-to", copy, "--replicate-every", every, "--snapshot-every", 20)
@@ -178,12 +181,12 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             ready = to_standby.get("/readyz")
             assert ready.status_code == 503 and ready.json()["status"] == "standby"
 
-            # A version is copied too.
+            # Versions are copied too.
             assert to_owner.put("/v1/versions/v1").status_code == to_owner.post("/v1/versions/v1").status_code == 200
             until(lambda: fetched_versions(copy, tmp_path / "fetched").state.current == "v1")
             until(lambda: to_standby.get("/v1/copy").json()["position"] == 7)
 
-            # The standby takes over. The owner is alive, and notices it.
+            # The standby takes over. The owner is still alive, and notices that it has lost the copy.
             assert to_standby.post("/v1/takeover").json()["position"] > 10**6
             until(lambda: to_standby.get("/readyz").status_code == 200)
             answer = until(lambda: (ready := to_owner.get("/readyz")).status_code == 503 and ready).json()
@@ -194,7 +197,7 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             assert to_owner.post("/v1/takeover").status_code == 409  # only a standby can take over
             assert to_owner.post("/v1/predict", json=question).status_code == 200
 
-            # The new owner has the versions, including the automatic one of the model that v1 replaced.
+            # The new owner has the versions v1 and the automatic one, the model that v1 replaced.
             answer = to_standby.get("/v1/versions").json()
             assert answer["current"] == "v1" and {version["name"] for version in answer["versions"]} == {
                 "v1",

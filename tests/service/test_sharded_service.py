@@ -1,4 +1,4 @@
-"""A service with shards gives the guarantees of one host over several logs."""
+"""A service with shards has several logs, and gives the guarantees of a host with one log."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_no_shard_learns_from_a_request_with_an_invalid_row(service):
         assert client.post("/v1/learn", json=body(X, y, tasks, key="egg")).json()["repeated"] is False
 
 
-def test_operations_that_shards_lack_are_reported(service):
+def test_operations_that_shards_lack_are_refused_and_the_others_work(service):
     with service.client() as client:
         client.post("/v1/learn", json=body(*draw(20)))
         for answer in (client.get("/v1/snapshot"), client.put("/v1/snapshot", content=b"x"), client.get("/v1/backup")):
@@ -169,7 +169,7 @@ def test_a_shard_that_failed_for_a_while_learns_everything(tmp_path):
         assert client.get("/v1/model").json()["seen"] == 300 and client.get("/readyz").status_code == 200
 
 
-def test_an_internal_error_is_finished_like_a_lost_worker(tmp_path):
+def test_a_request_that_an_internal_error_interrupted_is_finished_once(tmp_path):
     X, y, tasks = draw(200, seed=8)
     with ShardedModel(learner(), shards=4) as local:
         expected = [local.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(200, 100)]
@@ -178,7 +178,7 @@ def test_an_internal_error_is_finished_like_a_lost_worker(tmp_path):
     assert host.learn_many([first])[0].margins.tolist() == expected[0]
     workers = host.model._workers.pool._workers
     worker, thread = workers["worker-1"]
-    thread.shutdown()  # its next call raises "cannot schedule new futures" after the other worker has got its rows
+    thread.shutdown()  # calls of this worker now raise a RuntimeError, after the other worker has got its rows
     for _ in range(2):
         (answer,) = host.learn_many([second])
         assert isinstance(answer, Unfinished)
@@ -244,7 +244,7 @@ def test_every_block_is_learned_once_although_the_service_is_killed_at_random(tm
         assert margins == local.decision_function(X, tasks=tasks).tolist()
 
 
-def test_a_journal_and_its_shards_belong_together(tmp_path):
+def test_a_reopened_journal_knows_its_shards_and_answers(tmp_path):
     first, second = (Journal(_make_folder(tmp_path / name), tmp_path, 4) for name in ("a", "b"))
     assert first.name != second.name  # a key is the name and a number, so the keys of two journals differ
     first.append([Entry(b"rows", "key", digest=b"digest"), Entry(b"others")])
@@ -288,7 +288,8 @@ def test_a_service_with_shards_on_ray_learns_as_in_process(tmp_path):
         expected = local.predict_then_learn(X, y, tasks=tasks).tolist()
         last = local.decision_function(X, tasks=tasks).tolist()
     options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared", "--grace", 6)
-    own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # its own cluster, even if another one runs here
+    # "local" starts a cluster for this service, even if another cluster runs on this machine.
+    own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}
     with running(tmp_path / "data", LEARNER, *options, env=own) as service, service.client() as client:
         request = body(X, y, tasks, key="all")
         answer = client.post("/v1/learn", json=request)

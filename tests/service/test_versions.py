@@ -50,7 +50,7 @@ def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved
         with pytest.raises(InputError, match="nothing to go back to"):
             client.rollback()
 
-        # Rollback by one call, and back again.
+        # Activate v1, and return to the later model by one call.
         client.learn_many(*batch(100, seed=1))
         after = margins(client)
         assert after != before
@@ -59,7 +59,7 @@ def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved
         client.rollback()
         assert margins(client) == after
 
-        # A shadow learns the same labels, answers nothing, and is compared.
+        # A shadow (a candidate for no task) learns the same labels, answers nothing, and is compared.
         client.save_version("v2", curved_model)
         shown = client.begin_candidate("v2")
         assert shown["share"] == 0.0 and margins(client) == after
@@ -81,7 +81,7 @@ def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved
         page.screenshot(path=tmp_path / "candidate.png", full_page=True)
         page.close()
 
-        # A canary answers for some of the tasks, always the same ones.
+        # A canary (a candidate for a share of the tasks) answers for some tasks, always for the same ones.
         client.begin_candidate("v2", share=0.4)
         answers = client.predict_many(batch(40, seed=99)[0], TASKS)
         by_candidate = {task for task, answer in zip(TASKS, answers, strict=True) if answer.version == "v2"}
@@ -132,7 +132,7 @@ def test_a_saved_version_cannot_be_changed(tmp_path):
     assert Versions(tmp_path).read("v1") == b"one"
     with pytest.raises(NoVersion, match="v1"):
         versions.read("v2")
-    for position in range(10):  # versions that a replacement saves automatically are deleted when there are too many
+    for position in range(10):  # of the versions that replacements save automatically, only the latest are kept
         versions.replaced("activate", "v1", versions.save_replaced(b"old %d" % position, position), position, "")
     assert len(versions.names()) <= 7 and versions.read("replaced-9") == b"old 9"
     for n in range(MAX_VERSIONS - 1):
@@ -151,4 +151,4 @@ def test_a_replaced_model_is_saved_even_if_there_are_as_many_versions_as_allowed
     assert name == versions.save_replaced(b"the model in use", 7)  # a repeated request
     assert versions.read(name) == b"the model in use"
     with pytest.raises(InputError, match="replaced-"):
-        versions.save("replaced-8", b"mine")  # otherwise a rollback could restore this instead of the model before
+        versions.save("replaced-8", b"mine")  # a name of automatic versions, so that a rollback could restore it

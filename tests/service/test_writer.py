@@ -18,7 +18,7 @@ from budgetron.service.lifecycle import Service
 from budgetron.service.model.writer import WriterEnded
 from budgetron.service.settings import ServiceSettings
 
-SECONDS = 300  # a test that takes longer has a request without an answer
+SECONDS = 300  # if a test takes longer, one of its requests was never answered
 
 
 def trained_model(classes):
@@ -73,7 +73,7 @@ def example(label=1):
 
 
 def test_statistics_of_another_model_do_not_end_the_writer(tmp_path, contents):
-    """A model of three classes with statistics of two classes, as if labels came in the middle of a restore."""
+    """The statistics are of a model with another number of classes, as if labels came in the middle of a restore."""
 
     async def test(service, model, client):
         for turn in range(4):
@@ -106,7 +106,7 @@ def test_every_exception_becomes_a_response_and_the_writer_continues(tmp_path, m
     run_with_service(tmp_path, test)
 
 
-def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
+def test_a_service_whose_writer_has_ended_is_not_ready_and_restarts_it(tmp_path, monkeypatch):
     async def not_now(*_):
         await asyncio.Event().wait()
 
@@ -123,7 +123,7 @@ def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
         assert (await ready()).status_code == 200
         with monkeypatch.context() as patch:
             patch.setattr(writer, "_take", list)  # the queue returns nothing, so the thread ends
-            await writer.submit(example(), 1)  # the thread waits in the old `_take`, so this request is still learned
+            await writer.submit(example(), 1)  # is still learned, because the thread waits in the old `_take`
             await asyncio.to_thread(thread.join)
         lost = writer._loop.create_future()
         writer._taken = [type("Item", (), {"future": lost, "n": 0})()]  # the requests that the thread had when it ended
@@ -141,7 +141,7 @@ def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
     run_with_service(tmp_path, test)
 
 
-def test_a_request_to_a_dead_writer_is_answered(tmp_path, monkeypatch):
+def test_a_request_to_a_writer_that_has_ended_is_answered(tmp_path, monkeypatch):
     async def test(service, model, client):
         writer, thread = model.writer, model.writer._thread
         monkeypatch.setattr(writer, "_take", list)  # the queue returns nothing, so the thread ends
@@ -155,7 +155,7 @@ def test_a_request_to_a_dead_writer_is_answered(tmp_path, monkeypatch):
 
 
 def test_model_and_statistics_change_in_one_step(tmp_path, contents, monkeypatch):
-    """During a restore a reader sees the old model with its statistics, or the new model with none."""
+    """During a restore a reader sees the old model with its statistics, or the new model without statistics."""
 
     async def test(service, model, client):
         for label in (0, 1, 0, 1):

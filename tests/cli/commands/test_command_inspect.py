@@ -58,8 +58,9 @@ def test_the_explanation_of_a_budgetron_agrees_with_its_prediction(save_model, a
         and result["missing"] == []
     )
     shown = budgetron("inspect", path, "--example", json.dumps({"size": 1}), "--task", "ann").stdout
-    message = ("learner  Budgetron", "Columns", "models that are mixed", "for task ann", "not given: links", "log odds")
-    for words in message:
+    for words in (
+        "learner  Budgetron", "Columns", "models that are mixed", "for task ann", "not given: links", "log odds"
+    ):  # fmt: skip
         assert words in shown
 
 

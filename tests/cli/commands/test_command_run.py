@@ -177,7 +177,7 @@ def test_a_stream_without_examples_is_refused(tmp_path: Path, budgetron, content
         (["--label", "nosuch"], "label: there is no column 'nosuch'"),
     ],
 )
-def test_errors_are_one_sentence(mail: Path, budgetron, words: list[str], message: str) -> None:
+def test_invalid_arguments_of_run_are_refused(mail: Path, budgetron, words: list[str], message: str) -> None:
     refused = budgetron("run", *(words if words == ["nosuch.csv"] else [mail, *words]), code=2)
     assert message in refused.output and "Traceback" not in refused.output and refused.stdout == ""
 
@@ -223,7 +223,7 @@ def test_tasks_that_a_graph_does_not_name_are_reported(mail: Path, tmp_path: Pat
     assert result["bad_lines"] == of_cid > 100 and result["validation"]["overall"]["n"] == 600 - of_cid
     assert "column 'user' should be a task of the graph but contains 'cid'" in result["bad"][0]
     again = as_json("run", mail, "--resume", tmp_path / "m", "--on-error", "skip")
-    assert again["bad_lines"] == of_cid and result["rows"] == 600 - of_cid
+    assert again["bad_lines"] == of_cid and again["rows"] == result["rows"] == 600 - of_cid
 
 
 def test_example_weights_are_used_in_learning(tmp_path: Path, budgetron, as_json) -> None:
@@ -260,7 +260,7 @@ def test_a_word_among_numbers_gives_a_warning(tmp_path: Path, budgetron) -> None
 
 
 def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, as_json) -> None:
-    """With 3 % of positive labels, AUC and average precision are printed first, and a sentence says why."""
+    """With 3 % of positive labels, AUC and average precision come before the error, and `compare` compares by AUC."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=2000)
     clicks = rng.random(2000) < 0.02 * np.exp(x)

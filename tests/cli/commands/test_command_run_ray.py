@@ -81,7 +81,7 @@ def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, live_directory
     parts = "3 shards" if "ShardedModel" in (directory / "sharded.json").read_text() else "3 replicas"
     assert parts in report.read_text() and "Learned relations are not shown" in report.read_text()
     assert output_of("predict", copy, stream, "-q") == output_of("predict", directory, stream, "-q")
-    again = json.loads(output_of("run", stream, "--resume", copy, "--save", copy, "--json"))  # in place, as with a file
+    again = json.loads(output_of("run", stream, "--resume", copy, "--save", copy, "--json"))  # replaces the copy
     assert again["model"]["seen"] == 1800
     assert json.loads(output_of("inspect", directory, "--json"))["seen"] == 1200
 
@@ -106,7 +106,7 @@ def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, live_di
 @pytest.mark.parametrize("name", ["new", "existing"])
 def test_a_folder_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch, name):
     (tmp_path / "existing").mkdir()
-    # Not `chmod`: root may write to every folder.
+    # `chmod` would not be enough, because root may write to every folder.
     read_only = tmp_path / "existing" if name == "existing" else tmp_path
     monkeypatch.setattr(os, "access", lambda path, mode: path != read_only)
     with pytest.raises(InputError, match="--save must be in a folder you may write to"):
@@ -116,7 +116,8 @@ def test_a_folder_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch, n
 @pytest.mark.parametrize("graph", [graphs.complete(), graphs.disconnected()])
 def test_a_budget_of_run_ray_is_the_total_of_all_shards(tmp_path, graph):
     model = models.start_sharded(Budgetron(budget=100, graph=graph), str(tmp_path / "m"), shards=8, workers=2)
-    # All replicas of a Budgetron have the same size, because they average their weights: 100 = 8 · 12 + 4.
+    # 100 = 8 · 12 + 4. Shards share the remaining 4. Replicas leave it unused: they average their weights, so all of
+    # them have the same size.
     is_replicated = graph == graphs.complete()
     assert model._first_budgets() == ([12] * 8 if is_replicated else [13, 13, 13, 13, 12, 12, 12, 12])
 

@@ -15,7 +15,7 @@ DEPLOY = ROOT / "deploy"
 
 
 def tool(name, package):
-    """The path of a program. The test is skipped, with the reason, if it is not installed and cannot be downloaded."""
+    """The path of a program. If it is not installed, and its package cannot be used, the test is skipped."""
     program = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program:
         return program

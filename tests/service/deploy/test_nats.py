@@ -44,7 +44,7 @@ def broker(tmp_path_factory):
 
 
 def publish(broker, stream, contents, create=True):
-    """Append messages to a stream. It is created first, unless `create` is false."""
+    """Append messages to a stream. With `create`, create the stream first."""
 
     async def main():
         connection = await nats.connect(broker)
@@ -84,7 +84,7 @@ def test_every_message_is_learned_once_although_the_service_is_killed(broker, tm
     arguments = (LEARNER, "--consume", f"{broker}/{stream}", "--snapshot-every", 250)
     for kill in range(kills):
         with running(tmp_path / "data", *arguments) as service:
-            # Kill the service somewhere in the stream, or at its end.
+            # The service is killed after it has learned an example of this part, at any position.
             until(lambda service=service, kill=kill: n_learned(service) > kill * part)
             publish(broker, stream, messages[part * (kill + 1) : part * (kill + 2)], create=False)
             service.kill()
@@ -131,7 +131,7 @@ def test_invalid_messages_are_logged_and_a_missing_stream_is_waited_for(broker, 
         rejected = [json.loads(line["rejected"]) for line in service.events("consume") if "rejected" in line]
         assert [rejection["line"] for rejection in rejected] == [4, 5] and rejected[0]["error"]["kind"] == "malformed"
         with service.client() as client:
-            assert "budgetron_consume_rejected_total{model=\"default\"} 2.0" in client.get("/metrics").text
+            assert 'budgetron_consume_rejected_total{model="default"} 2.0' in client.get("/metrics").text
 
 
 @pytest.mark.parametrize("url", ["nats://host", "http://host/mail", "nats://host/mail?what=1", "nats:///mail"])

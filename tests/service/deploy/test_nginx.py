@@ -132,7 +132,7 @@ def test_large_headers_and_bodies_are_rejected_by_nginx(client):
 
 @pytest.mark.parametrize("path", ["/v1/learn", "/v1/predict", "/v1/snapshot", "/v1/versions/v2"])
 def test_streams_and_model_files_may_be_longer_than_other_bodies(deployed, path):
-    """nginx checks only the header Content-Length, so the body is one line. A 401 shows that nginx let it through."""
+    """nginx checks the header Content-Length, so one line of the body is enough. A 401 comes from the service."""
     url, certificate, *_ = deployed
     host, port = url.removeprefix("https://").split(":")
     line = json.dumps({"features": [1.5, 2.5], "task": "ann"}).encode() + b"\n"
@@ -143,7 +143,7 @@ def test_streams_and_model_files_may_be_longer_than_other_bodies(deployed, path)
     )
 
     def answered():
-        """Whether the service has answered that the key is unknown. False if nginx limits the rate."""
+        """Whether the service answers that the key is unknown. False if nginx limits the rate."""
         plain = socket.create_connection((host, int(port)), timeout=60)
         with ssl.create_default_context(cafile=certificate).wrap_socket(plain, server_hostname=host) as tls:
             tls.sendall(head.encode() + line)
@@ -155,7 +155,7 @@ def test_streams_and_model_files_may_be_longer_than_other_bodies(deployed, path)
 
 
 def test_a_burst_gets_429_with_retry_after(deployed, client):
-    """How many requests that takes depends on their speed, so they are sent until the first one is refused."""
+    """How many requests exceed the rate depends on the machine, so requests are sent until one is refused."""
     answers = [request_until_admitted(client, "GET", "/healthz")]
 
     def send_many():
@@ -190,7 +190,7 @@ def test_a_stream_is_answered_while_it_is_sent(deployed, client):
         return b"%x\r\n%s\r\n" % (len(content), content)
 
     def stream_once():
-        """Send a stream and check its answers. False if nginx limits the rate; then it has to be sent again."""
+        """Send a stream and check its answers. False if nginx limits the rate: the caller must send it again."""
         plain = socket.create_connection((host, int(port)), timeout=60)
         with context.wrap_socket(plain, server_hostname=host) as tls:
             tls.sendall(head + chunk(line * 3))

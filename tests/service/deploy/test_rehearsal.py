@@ -1,6 +1,7 @@
 """The commands of docs/how-to/service/rehearsal.md, run in their order, print what the page shows.
 
-The ports are replaced by free ones. Without nginx, the commands in `WITHOUT_NGINX` are replaced as well.
+The ports are replaced by free ports. If nginx or openssl is not available, the commands in `WITHOUT_NGINX` are replaced
+as well, so that the other steps are still tested.
 """
 
 from __future__ import annotations
@@ -22,9 +23,6 @@ from running import free_ports
 PAGE = ROOT / "docs" / "how-to" / "service" / "rehearsal.md"
 BLOCK = re.compile(r"^```shell\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.M | re.S)
 END = "---- end of a block"
-
-
-# Replacements in the page if nginx or openssl is not available, so that the other steps are still tested.
 WITHOUT_NGINX = {
     "SERVICE=https://localhost:8443/v1": "SERVICE=http://localhost:8000/v1",
     "sed -i 's|server 127.0.0.1:8000|server 127.0.0.1:8001|' budgetron.conf": "SERVICE=http://localhost:8001/v1",

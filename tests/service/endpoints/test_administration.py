@@ -11,7 +11,7 @@ import budgetron
 from budgetron import kernels
 from budgetron.durable import Host
 
-# An attribute or a style sheet that loads from an address with a host. A licence in a comment may name one.
+# An attribute or a style sheet that loads from an address with a host. Other text, such as a licence, may name a host.
 OTHER_HOST = re.compile(r"""(?:(?:src|srcset|href)\s*=|url\(|@import)\s*["']?\s*(?:https?:)?//""", re.IGNORECASE)
 
 

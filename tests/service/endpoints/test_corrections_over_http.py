@@ -14,7 +14,7 @@ ROWS = [
 
 @pytest.fixture
 def service(tmp_path):
-    """A service that has learned ROWS in one request, with the key "all"; it is record 1 of the log."""
+    """A service that has learned ROWS in one request. Its key is "all", and it is record 1 of the log."""
     with running(tmp_path, "Budgetron") as service:
         with service.client() as client:
             expect_error(client.post("/v1/corrections", json={"position": 1, "label": "ham"}), 409, "nothing_learned")

@@ -1,4 +1,4 @@
-"""A service whose labels change raises an alarm: in the live state, as an event, and in the metrics."""
+"""A service whose errors increase raises a drift alarm: in the live state, as an event, and in the metrics."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_alarm_is_sent_later_if_the_state_cannot_be_computed() -> None:
 
 
 def test_no_alarm_is_missed_when_the_model_is_replaced() -> None:
-    """Alarms of both models are counted together, so those of the second are new even if the first raised as many."""
+    """The alarms of both models are counted together, so an alarm of the second model always has a new number."""
     statistics = LiveStatistics()
     _raise_alarm(statistics)
     n_sent, sent = statistics.alarms_after(0)

@@ -8,7 +8,7 @@ from running import expect_error, running
 import budgetron
 
 
-def test_feedback_that_is_new_repeated_contradictory_or_unknown(trained):
+def test_feedback_that_is_new_repeated_contradictory_or_unknown_gets_its_status(trained):
     seen = trained.get("/v1/model").json()["seen"]
     first = trained.post("/v1/predict", json={"features": [1, 2], "task": "ann", "remember": True}).json()
     other = trained.post("/v1/predict", json={"features": [1, 2], "task": "ann", "remember": True}).json()

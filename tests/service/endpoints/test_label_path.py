@@ -1,4 +1,4 @@
-"""One label from HTTP to disk and back: validated once, and through at most fifteen files, which CONTRIBUTING lists."""
+"""One label from HTTP to disk and back: checked once, and through at most fifteen files, which CONTRIBUTING lists."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def learn_one_label(tmp_path, traced):
 
 
 class FileTracer:
-    """Records the files of the package in which a variable contains the label, in any thread.
+    """Records the files of the package in which a variable contains the label, in any thread: `with traced(writer):`.
 
-    Other files only see that there is a request: its sender, duration, size or failure. Used as `traced(writer)`.
+    Files that are not recorded see only other properties of the request: its sender, duration, size or failure.
     """
 
     def __init__(self):

@@ -12,10 +12,10 @@ from budgetron import Budgetron, io
 
 @pytest.fixture(scope="module")
 def client_and_file(tmp_path_factory):
-    """A client of a service, and the model file of two of its models, which learned nested objects and boolean labels.
+    """A client of a service with three models, and the file of the models `default` and `learning`.
 
-    The third model hashes names. The tests can run in any order: `default` learns nothing more, and only one test uses
-    `hashed`.
+    This file is of a model that learned nested objects and boolean labels. The model `hashed` hashes names. The tests
+    can run in any order: `default` learns nothing more, and only one test uses `hashed`.
     """
     folder = tmp_path_factory.mktemp("names")
     rows = [{"user": f"u{i % 3}", "geo": {"lat": i % 7, "at": {"hour": i % 5}}, "tags": ["a", "b"][: i % 3],

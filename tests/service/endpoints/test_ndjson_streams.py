@@ -33,7 +33,7 @@ def test_a_longer_stream_with_the_same_key_learns_only_the_new_lines(trained):
     before = trained.get("/v1/model").json()["seen"]
     first = [json.loads(line) for line in trained.post("/v1/learn", content=cut, headers=headers).text.splitlines()]
     n = first[-1]["lines"]
-    assert n % 512 and trained.get("/v1/model").json()["seen"] == before + n  # the last block of 512 lines is cut
+    assert n % 512 and trained.get("/v1/model").json()["seen"] == before + n  # the last block has fewer than 512 lines
     again = [json.loads(line) for line in trained.post("/v1/learn", content=lines, headers=headers).text.splitlines()]
     assert again[0]["repeated"] and again[0]["lines"][0] == 1
     assert again[-1] == {"done": True, "lines": 1100, "refused": 0}

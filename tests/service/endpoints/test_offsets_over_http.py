@@ -1,4 +1,4 @@
-"""Offsets over HTTP: the score of another model, which is added to the margin."""
+"""Offsets over HTTP. An offset is the score of another model, and is added to the margin."""
 
 from __future__ import annotations
 

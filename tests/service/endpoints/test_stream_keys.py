@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+import sys
 
 import pytest
 from ndjson_client import SHARDS, Stream, learn, seen
@@ -50,7 +51,7 @@ def test_a_stream_with_interruptions_and_refused_lines_is_learned_once(tmp_path,
     with running(tmp_path, *arguments) as service, service.client() as client:
         learn(client, sent[:77], "s")
         assert seen(client) == 77
-        # A kill loses nothing that was acknowledged, and afterwards nothing is learned twice.
+        # The kill must lose nothing that was acknowledged, and nothing may be learned twice afterwards.
         service.kill()
     with running(tmp_path) as service, service.client() as client:
         with_invalid_lines = [*sent[:100], b"rubbish\n", sent[100].replace(b"0.", b"x0."), *sent[101:200]]
@@ -107,7 +108,7 @@ PRAGMA user_version=1;
 def test_a_journal_of_format_1_opens_and_its_keys_are_known(tmp_path):
     sent = [json.loads(line) for line in lines(60)]
     with running(tmp_path, *SHARDS) as service, service.client() as client:
-        for start in (0, 20):  # in format 1, the blocks of a stream had such keys
+        for start in (0, 20):  # in format 1, the keys of a stream's blocks had this form
             body = {"examples": sent[start : start + 20], "key": f"s:{start + 1}-{start + 20}"}
             assert client.post("/v1/learn", json=body).status_code == 200
         first = client.post("/v1/learn", json={"examples": sent[40:45], "key": "k"}).json()
@@ -127,7 +128,7 @@ def test_a_journal_of_format_1_opens_and_its_keys_are_known(tmp_path):
 def test_a_full_disk_ends_a_stream_and_what_was_not_learned_is_learned_later(tmp_path):
     resource = pytest.importorskip("resource")
     if not hasattr(resource, "prlimit"):
-        pytest.skip("no prlimit here")
+        pytest.skip(f"no prlimit on {sys.platform}")
     sent = lines(3000)
     with running(tmp_path, *LOCAL) as service, service.client() as client:
         learn(client, sent[:600], "s")

@@ -1,12 +1,12 @@
-"""A simulated day of a service under load: faults of every kind, one after the other, at random moments.
+"""A simulated day of a service under load: faults of every kind in `FAULTS`, one after the other, at random moments.
 
     python -m pytest tests/service/faults/test_day.py --long
 
 The test checks that every acknowledged example was learned exactly once. For that, a new model in this process learns
-the acknowledged examples in the order of their record numbers, and is replaced by each model file that the operator
-uploaded in between. It must give the margins that the service gave, example for example, and at the end the same model
-file, byte for byte. Streams go to a second model, which must have seen every line once. Every answer of /readyz must
-agree with the state of the service; see `Probe`.
+the acknowledged examples in the order of their record numbers. Where the operator uploaded a model file, that file
+replaces the model. The model must give the margins that the service gave, example for example, and at the end the same
+model file, byte for byte. Streams go to a second model, which must have seen every line once. Every answer of /readyz
+must agree with the state of the service; see `Probe`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAULTS = {"kill": 7, "stop": 4, "full disk": 4, "replace model": 2, "restore bac
 
 
 class History:
-    """The states of the service over time: "ready", "full" (its disk is full), or "changing" (it may be either)."""
+    """The states of the service over time: "ready", "full" (its disk is full), or "changing" (ready or not)."""
 
     def __init__(self):
         self._changes = [(0.0, "changing")]
@@ -82,7 +82,7 @@ class Day:
         for thread in (*self.senders, self.probe):
             thread.start()
         for number, fault in enumerate(self._plan(faults)):
-            if number % 2:  # something is learned between these faults, however slow the machine is
+            if number % 2:  # before every second fault something is learned, however slow the machine is
                 before = self._n_items()
                 until(lambda before=before: self._errors() or self._n_items() > before)
             time.sleep(self.rng.uniform(0.02, 0.4))
@@ -259,10 +259,7 @@ class Day:
 
 
 class _SendersPaused:
-    """A context in which the senders and the probe send nothing.
-
-    No request is in progress. A thread keeps examples without an acknowledgement in its queue, and sends them later.
-    """
+    """A context in which the senders and the probe send nothing, and none of their requests is in progress."""
 
     def __init__(self, day):
         self._day = day
@@ -270,7 +267,7 @@ class _SendersPaused:
     def __enter__(self):
         threads = (*self._day.senders, self._day.probe)
         self._day.paused.set()
-        for thread in threads:  # may be set from the pause before; a thread sets it again after its request
+        for thread in threads:  # `is_paused` may still be set from the pause before; the thread sets it again
             thread.is_paused.clear()
         until(lambda: self._day._errors() or all(thread.is_paused.is_set() for thread in threads))
 
@@ -279,5 +276,5 @@ class _SendersPaused:
 
 
 def run(folder, faults, seed):
-    """Run a day with this number of faults and compare the models. Returns counts of the faults and examples."""
+    """Run a day with this number of faults and compare the models. Returns counts of faults, examples and answers."""
     return Day(folder, seed).run(faults)

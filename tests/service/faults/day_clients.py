@@ -1,4 +1,4 @@
-"""The clients of `day`: senders of labels, a probe of /readyz, slow streams, and hostile requests."""
+"""The clients of `day`: senders of labels, a probe of /readyz, slow streams, and invalid requests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import numpy as np
 from budgetron.client import Client, ServiceFailed, ServiceRefused, Unreachable
 
 TRANSIENT_STATUSES = (401, 503, 507)  # statuses while keys change, the service restarts, or the disk is full
-# The service reuses an answer of /readyz for a second. During a long commit, it reports the outcome of the one before:
-# `Probe.oldest_state` adds the time that requests take.
+# Seconds. The service reuses an answer of /readyz for one second. During a long commit, it answers with the outcome of
+# the commit before; for that, `Probe.oldest_state` adds the time that requests take.
 READY_AGE = 2.0
 
 
@@ -36,10 +36,10 @@ class Item:
 
 
 class Sender(threading.Thread):
-    """Sends examples one by one until told to stop, each until it is acknowledged, through every fault.
+    """Sends examples one by one until the day is finished, and repeats each until it is acknowledged.
 
-    After an operator has restored a backup, `send_again` queues the examples that the backup lacks. A producer that
-    replays its source does the same.
+    After the operator has restored a backup, `send_again` queues the examples that the backup lacks, as a producer does
+    that replays its source.
     """
 
     def __init__(self, day, number):
@@ -50,7 +50,7 @@ class Sender(threading.Thread):
         self.error = None
         self.is_paused = threading.Event()
         self._client, self._token = None, None
-        self.attempts = deque(maxlen=1000)  # [begin, end] of the last attempts to send; end is None during an attempt
+        self.attempts = deque(maxlen=1000)  # [begin, end] of the last requests; end is None while one is in progress
 
     def run(self):
         try:
@@ -222,7 +222,7 @@ class SlowStream(threading.Thread):
                     connection.sendall(b"%x\r\n%s\r\n" % (len(line), line))
                     time.sleep(pause)
                 if n < len(self.lines):
-                    connection.sendall(b"7\r\n{\"feat")  # disconnects in the middle of a line
+                    connection.sendall(b'7\r\n{"feat')  # disconnects in the middle of a line
                     return False
                 connection.sendall(b"0\r\n\r\n")
                 answer = b""

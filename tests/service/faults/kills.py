@@ -1,9 +1,9 @@
 """Kill a service at random moments under load, and compare the recovered model with the acknowledged examples.
 
-Each sender sends single examples, and labels for remembered predictions, one at a time, each with its own idempotency
-key. After a kill it repeats the request that was not answered, with the same key. If the example was in the log
-already, the answer names its first record. So when all senders have finished, every example is acknowledged, and each
-acknowledgement has the number of its record.
+Each sender sends one request at a time: an example with its own idempotency key, or the label of a remembered
+prediction with the prediction's id. After a kill it repeats the request that was not answered, with the same key or id.
+If the example was in the log already, the answer has the number of its first record. So when all senders have finished,
+every example is acknowledged, and each acknowledgement has the number of its record.
 
 A new model in this process then learns the examples in the order of these numbers. It must give the margins of the
 service, example for example, and at the end the same model file, byte for byte.
@@ -71,7 +71,7 @@ class LaunchedService:
 
     def _has_ended(self):
         try:
-            os.kill(self.pid, 0)  # sends nothing; an error if the launcher has collected the process
+            os.kill(self.pid, 0)  # sends nothing; an error if the process has ended, since no zombie remains of it
         except ProcessLookupError:
             return True
         return False
@@ -131,10 +131,10 @@ class Sender(threading.Thread):
 
 
 def run(folder, kills, seed=0, between=(0.02, 0.5)):
-    """Kill the service `kills` times, then compare. Returns statistics of the run.
+    """Kill the service `kills` times, then compare the models. Returns statistics of the run.
 
-    Every second process has acknowledged an example before it is killed, however slow the machine is; the others are
-    killed at any moment.
+    Every second process has acknowledged an example before it is killed, however slow the machine is. Each other
+    process is killed at any moment.
     """
     rng = random.Random(seed)
     options = ("--snapshot-every", 25)  # so frequent that some kills interrupt a snapshot or the trimming of the log

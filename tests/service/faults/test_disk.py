@@ -1,4 +1,4 @@
-"""While the disk of a running service is full, nothing is learned, and the answers say so.
+"""While the disk of a running service is full, nothing is learned, and the answers report it.
 
 When there is space again, the service continues to learn.
 """
@@ -19,7 +19,7 @@ def test_a_full_disk_is_507_until_there_is_space(tmp_path):
     with running(tmp_path, "RandomBudgetPerceptron budget=30") as service, service.client() as client:
         assert client.post("/v1/learn", json={"examples": examples}).status_code == 200
         pid, free = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-        # The log reaches this size after some of the requests below.
+        # The log reaches this size, 150 kB, after some of the requests below.
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
         refused = 0
         for _ in range(200):
@@ -50,8 +50,8 @@ def test_a_stream_reports_every_line_that_was_not_learned_because_of_a_full_disk
         answers = client.post("/v1/learn", content="\n".join(["{", *lines]), headers=kind).text.splitlines()
         last = json.loads(answers[-1])
         assert "done" not in last and last["error"]["kind"] == "disk"
-        # `lines` counts the lines that were read before the stream ended, more than a block of 512. Line 1 is reported
-        # as invalid, and none of the others is acknowledged.
+        # `lines` counts the lines that were read before the stream ended. They are more than a block, which has 512
+        # lines. Line 1 is reported as invalid, and no other line is acknowledged.
         assert json.loads(answers[0])["line"] == 1 and last["lines"] > 512
         assert (last["refused"], last["acknowledged"], last["unacknowledged_from"]) == (1, 0, 2)
         assert client.get("/v1/model").json()["seen"] == 1024

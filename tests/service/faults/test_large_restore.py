@@ -1,6 +1,6 @@
-"""A model file may be large, and its upload slow.
+"""A model file may be large, and its upload or download slow.
 
-Only a long pause, a very low speed, or a size above one gibibyte ends the upload.
+Only a long pause, a speed below 1 kB/s, or a size above one gibibyte ends an upload.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from budgetron import kernels
 
 @contextlib.contextmanager
 def service(tmp_path, max_pause):
-    """A client of a service with its own directory. The service allows pauses of `max_pause` seconds."""
+    """A client of a new service, which allows pauses of `max_pause` seconds in a request."""
     with (
         limited_service(tmp_path / f"data-{max_pause}", seconds_to_send=max_pause) as url,
         httpx.Client(base_url=url, timeout=600) as client,
@@ -69,7 +69,7 @@ def test_a_body_of_a_gibibyte_is_read_to_its_end(tmp_path):
     with_longer_limits(upload)
 
 
-def test_a_snapshot_may_be_read_slowly(tmp_path):
+def test_a_snapshot_may_be_downloaded_slowly(tmp_path):
     """The timeout for the next request must not end a response that the client is still reading."""
     _, content = model_file(tmp_path, 40_000, 200)
 

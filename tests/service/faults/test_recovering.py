@@ -53,7 +53,7 @@ def test_requests_while_a_model_is_recovered(tmp_path):
 
 
 def test_the_port_is_open_while_a_model_is_recovered(tmp_path):
-    """Test over a socket: the process listens and answers health checks, however long a model takes to open."""
+    """The process listens on its port and answers health checks, however long a model takes to open."""
     script = (
         "import sys, time; from pathlib import Path; import budgetron;"
         "from budgetron.service.run import serve; from budgetron.service.settings import ServiceSettings\n"

@@ -8,7 +8,7 @@ import signal
 import threading
 
 import httpx
-from running import Running
+from running import Running, until
 
 from budgetron.durable import Host
 
@@ -48,14 +48,13 @@ def test_sigterm_under_load_loses_nothing(tmp_path):
 
     with service.client() as first:
         first.post("/v1/learn", json={"examples": [{"features": [1.0, 2.0], "label": 1, "task": 0},
-                                                   {"features": [2.0, 1.0], "label": 0, "task": 0}]})
+                                                   {"features": [2.0, 1.0], "label": 0, "task": 0}]})  # fmt: skip
     threads = [threading.Thread(target=learn, args=(number,)) for number in range(3)]
     threads += [threading.Thread(target=watch), threading.Thread(target=stream)]
     for thread in threads:
         thread.start()
-    while len(acknowledged) < 100:
-        threads[0].join(0.05)
-        assert not errors
+    until(lambda: errors or len(acknowledged) >= 100)
+    assert not errors
     assert service.stop(signal.SIGTERM, within=300) == 0
     for thread in threads:
         thread.join(300)

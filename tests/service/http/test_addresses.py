@@ -1,4 +1,4 @@
-"""Limits per client address, the proxies that may name it, and changing the limits at run time."""
+"""Limits per client address, proxies that name the address of a client, and changes of limits at run time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scope(peer, *forwarded):
         ("192.0.2.1", [], "192.0.2.1"),
         ("192.0.2.1", ["198.51.100.9"], "192.0.2.1"),  # not a trusted proxy: its header is ignored
         ("10.0.0.1", ["198.51.100.9"], "198.51.100.9"),
-        ("10.0.0.1", ["1.1.1.1, 198.51.100.9"], "198.51.100.9"),  # the client invented the first one
+        ("10.0.0.1", ["1.1.1.1, 198.51.100.9"], "198.51.100.9"),  # the client invented the first address
         ("10.0.0.1", ["1.1.1.1", "198.51.100.9, 10.0.0.2"], "198.51.100.9"),  # two proxies, two headers
         ("10.0.0.1", [], "10.0.0.1"),
         ("10.0.0.1", ["not an address"], "10.0.0.1"),
@@ -56,7 +56,7 @@ def test_the_table_of_addresses_is_bounded(monkeypatch):
     for i in range(rates.MAX_ADDRESSES + 50):
         assert limited.admit(f"a{i}") == 0
         if i % 1000 == 0:
-            assert limited.admit("busy") > 0  # this address is used often, so its entry is not evicted
+            assert limited.admit("busy") > 0  # "busy" is used often, so its entry is not evicted
     assert len(limited.addresses) == rates.MAX_ADDRESSES
     now[0] += 1
     assert limited.admit("busy") == 0 and limited.admit("busy") == 1.0
@@ -71,7 +71,7 @@ def test_connections_per_address_are_limited():
     connections = Connections(100, 1.0, per_address=2, is_trusted=lambda peer: peer == "10.0.0.1")
     connections_of_client = [FakeConnection("192.0.2.1", port) for port in range(6)]
     accepted = [connections.add(connection) for connection in connections_of_client]
-    assert accepted == [True] * 4 + [False] * 2  # two of them get a 503 with the reason
+    assert accepted == [True] * 4 + [False] * 2  # the last two accepted ones get a 503 with the reason
     assert [connection.is_reserved for connection in connections_of_client[:4]] == [False, False, True, True]
     proxy = [FakeConnection("10.0.0.1", port) for port in range(6)]
     assert all(connections.add(connection) and not connection.is_reserved for connection in proxy)
@@ -100,8 +100,8 @@ def test_the_slow_log_is_bounded_and_says_how_much_it_left_out(monkeypatch):
     assert len(lines) == slow_log.MAX_LINES + 2
 
 
-def test_limits_over_the_rate_get_429_if_no_key_can_be_read(tmp_path, monkeypatch):
-    """Administrators are exempt from the rate, but without the key file nobody is known to be one."""
+def test_requests_for_the_limits_over_the_rate_get_429_if_no_key_can_be_read(tmp_path, monkeypatch):
+    """The rate does not apply to administrators, but without the key file nobody is known to be an administrator."""
     api_keys.add(tmp_path / "keys", "admin", "admin")
     service = Service(ServiceSettings(tmp_path / "data", keys=tmp_path / "keys"), {})
     service.rates.address_rate = 0.01

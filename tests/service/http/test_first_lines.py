@@ -45,10 +45,10 @@ def test_a_bad_line_among_the_first_is_the_only_one_that_is_rejected(tmp_path, a
 
 
 def send_and_wait_for_pause(stream, lines, rejected):
-    """Send lines, then an invalid one with the number `rejected`, and wait until the service has reported it.
+    """Send lines, then an invalid line with the number `rejected`, and wait until the service has reported this line.
 
-    The service reports it when no line has come for a while. It has read all lines by then, and learns those that it
-    can.
+    The service reports it when no line has come for a while. By then it has read all lines, and has begun to learn
+    unless it needs a second label.
     """
     stream.send([*lines, b"{\n"])
     stream.read_until(b'"line":%d,' % rejected)
@@ -64,7 +64,7 @@ def test_lines_that_come_slowly_wait_for_a_second_label(tmp_path, arguments):
         stream.send([line(1)])
         stream.read_until(b'"lines":[1,7]')
         stream.send([line(6)])
-        stream.read_until(b'"lines":[8,8]')  # lines are now learned at once
+        stream.read_until(b'"lines":[8,8]')  # from now on, lines are learned without waiting for others
         stream.close()
         assert seen(client) == 5
 
@@ -72,7 +72,7 @@ def test_lines_that_come_slowly_wait_for_a_second_label(tmp_path, arguments):
 def test_a_stop_does_not_reject_lines_that_wait(tmp_path):
     service = Running(tmp_path, *LOCAL)
     stream = Stream(service.url, "the stream")
-    send_and_wait_for_pause(stream, [line(0), line(2)], 3)  # both have the same label, so they wait for another one
+    send_and_wait_for_pause(stream, [line(0), line(2)], 3)  # both have the same label, so they wait for a second label
     service.process.send_signal(signal.SIGTERM)
     stream.read_until(b'"done":false')
     last = json.loads(stream.received[stream.received.index(b'{"done"') :].split(b"\n")[0])

@@ -1,8 +1,9 @@
-"""API keys: no path of the API works without the right one, and no key is written to a log or file."""
+"""API keys: no operation works without a key of its role, and no key is written to a log or file."""
 
 from __future__ import annotations
 
 import datetime
+import shutil
 import ssl
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def bearer(token):
 
 
 def status_of(client, route, headers):
-    """Send a request of an operation with an empty body, and return the status."""
+    """Request an operation, with an empty JSON object if it needs a body, and return the status."""
     path = "/v1/" + route.path.replace("{task}", "0")
     if route.path == "events":
         with client.stream("GET", path, headers=headers) as answer:
@@ -55,7 +56,7 @@ def status_of(client, route, headers):
 @pytest.mark.parametrize(
     "route", [*MODEL_OPERATIONS, *SERVICE_OPERATIONS], ids=lambda route: f"{route.method} {route.path}"
 )
-def test_every_path_requires_its_role(client, tokens, route):
+def test_every_operation_requires_its_role(client, tokens, route):
     wrong = [None, "", "Bearer", "Bearer wrong", "Basic " + tokens[1]["admin"], tokens[1]["admin"]]
     for header in wrong:
         assert status_of(client, route, {} if header is None else {"Authorization": header}) == 401, header
@@ -188,7 +189,7 @@ def test_a_rate_limit_allows_two_seconds_of_examples_at_once(monkeypatch):
     monkeypatch.setattr("budgetron.service.http.rates.time", SimpleNamespace(monotonic=lambda: now[0]))
     rates, key = Rates(0.0), ApiKey("app", "learn", b"", 100.0)
     assert rates.seconds_to_wait(ApiKey("free", "learn", b""), 10**9) == 0
-    assert rates.seconds_to_wait(key, 150) == 0  # the bucket holds two seconds
+    assert rates.seconds_to_wait(key, 150) == 0  # the bucket holds 200, the examples of two seconds
     assert rates.seconds_to_wait(key, 100) == pytest.approx(0.5)
     assert rates.seconds_to_wait(key, 40) == 0
     now[0] += 0.1  # the bucket had 10 left, and gets 10 more in a tenth of a second
@@ -219,13 +220,14 @@ def test_serving_other_machines_without_keys_is_refused(tmp_path):
 
 
 def test_a_service_with_a_certificate_answers_https(tmp_path):
+    openssl = shutil.which("openssl") or pytest.skip("openssl is not installed")
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     done = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "1",
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "1",
          "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], capture_output=True,
     )  # fmt: skip
     if done.returncode:
-        pytest.skip("no openssl here to make a certificate with")
+        pytest.skip("this openssl cannot make such a certificate")
     with running(tmp_path / "data", "--tls-certificate", certificate, "--tls-key", key) as service:
         assert service.url.startswith("https://")
         with service.client(verify=ssl.create_default_context(cafile=certificate)) as client:

@@ -82,7 +82,7 @@ def test_invalid_labels_are_refused(client):
     assert client.get("/v1/snapshot").content == before
 
 
-def test_bodies_that_are_too_long_get_413(client):
+def test_bodies_and_lines_that_are_too_long_are_refused(client):
     answer = client.post("/v1/predict", content=b" " * (9 * 2**20), headers=JSON)
     assert answer.status_code == 413 and "bytes" in answer.json()["error"]["message"]
 
@@ -202,9 +202,9 @@ def test_a_body_with_short_pauses_is_read_to_its_end(tmp_path):
 
 
 def test_slow_clients_are_dropped(tmp_path):
-    """The limit is for unfinished headers, an unfinished body, and a response that is not read.
+    """The time limit applies to unfinished headers, to an unfinished body, and to a response that is not read.
 
-    This process must not pause for longer than the limit itself. On a busy machine it may, so longer limits are tried.
+    The checks fail if this process pauses for longer than the limit, so longer limits are tried on a busy machine.
     """
 
     def send_slowly(limit):
@@ -225,7 +225,7 @@ def _check_that_unfinished_requests_are_dropped(port):
         # This client sends a megabyte at once, then nothing.
         (HEAD + b"Content-Length: 5000000\r\n\r\n" + b" " * 2**20, b"HTTP/1.1 408"),
     )  # fmt: skip
-    with contextlib.ExitStack() as connections:  # all at once, because each takes as long as the limit
+    with contextlib.ExitStack() as connections:  # all at the same time, because each is open until the limit
         sockets = [connections.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
                  for _ in unfinished]  # fmt: skip
         for connection, (content, _) in zip(sockets, unfinished, strict=True):

@@ -1,4 +1,4 @@
-"""Every exception class has its HTTP status: wrong input 4xx, operational failures and missing features 5xx."""
+"""Every exception class has its HTTP status: 4xx for wrong input, 5xx for operational failures and what shards lack."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def test_the_table_names_every_class_that_a_handler_may_raise():
     classes = {kind for kind in _subclasses(BudgetronError) if kind.__module__.startswith("budgetron.")}
     client = {kind for kind in classes if kind.__module__.startswith("budgetron.client.")}  # raised by the client
     private = {kind for kind in classes if kind.__name__.startswith("_")}
-    # HTTPProblem has a status itself, and `budgetron.checks` raises LawBroken. Callers of `encode_name` catch NoJSON,
-    # and readers of files catch InvalidLine.
+    # No handler raises the four classes added here: HTTPProblem has its own status, only `budgetron.checks` raises
+    # LawBroken, callers of `encode_name` catch NoJSON, and readers of files catch InvalidLine.
     assert classes - client - private - {HTTPProblem, InvalidLine, LawBroken, NoJSON} <= STATUSES.keys()
 
 
@@ -145,7 +145,7 @@ def _messages_of_learners():
         with pytest.raises(InputError) as error:
             model.partial_fit(**arguments)
         yield str(error.value)
-    # Offsets for a learner that accepts none; offsets in the first call but not in the second; and the reverse.
+    # Three errors: offsets for a learner that accepts none, offsets only in the first call, and only in the second.
     none, given = {}, {"offset": [0.5]}
     for learner, first, second in (
         (budgetron.Forgetron(5), none, given),

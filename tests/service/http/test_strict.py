@@ -1,4 +1,4 @@
-"""Requests that two parsers may read differently are rejected: names twice in an object, repeated headers, no Host."""
+"""Requests that two parsers may read differently are rejected: repeated names in JSON, repeated headers, no Host."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ VALUES = st.recursive(
 
 
 def as_json(value):
-    """JSON text, in which lists of pairs are objects; and whether an object has a name twice."""
+    """The JSON text of a value, in which a list of pairs becomes an object, and whether an object has a name twice."""
     if isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
         parts = [(json.dumps(name), *as_json(inner)) for name, inner in value]
         twice = len({name for name, _ in value}) < len(value) or any(inner for _, _, inner in parts)
@@ -86,7 +86,7 @@ def as_json(value):
 
 @given(VALUES)
 @settings(max_examples=300, deadline=None)
-def test_exactly_the_texts_with_a_repeated_name_are_rejected(value):
+def test_texts_are_rejected_if_and_only_if_a_name_is_repeated(value):
     text, twice = as_json(value)
     decoder = StrictDecoder(object)
     if twice:
@@ -106,7 +106,8 @@ def test_usual_bodies_are_recognised_without_a_second_parser(body, monkeypatch):
     monkeypatch.setattr(wire.json, "loads", lambda *_, **__: calls.append(1))
     content = json.dumps(body).encode()
     wire.learn_request.decode(content)
-    # A decoded None may be a null that was sent or a missing name. Only then is the second parser needed.
+    # A field that is decoded as None may be missing in the text, so its colon is not expected. A null that was sent
+    # has a colon, so that body is parsed a second time.
     assert len(calls) == (body.get("task", "") is None)
     monkeypatch.undo()
     name = next(iter(body))
