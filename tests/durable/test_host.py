@@ -209,6 +209,22 @@ def test_forgetting_a_task_is_logged(tmp_path):
         assert same_model(again.model, bare)
 
 
+@pytest.mark.parametrize("change", [
+    lambda host: host.forget_task("bob"),
+    lambda host: host.set_operating_point({"max_error": 0.1}),
+], ids=["task forgotten", "operating point"])  # fmt: skip
+def test_closing_writes_a_snapshot_after_a_record_without_examples(tmp_path, change):
+    with Host.open(tmp_path, MODELS["shared"]) as host:
+        for block in blocks(100):
+            host.learn(*block)
+    with Host.open(tmp_path) as host:
+        change(host)
+        position, content = host.position, host.content()
+    with Host.open(tmp_path) as again:
+        assert again.snapshot_record == position and again.recovery.position == again.recovery.snapshot
+        assert again.content() == content
+
+
 def test_restore_replaces_the_model(tmp_path):
     sent = blocks(100)
     other, _ = learn_without_host(MODELS["budgetron"], sent[:2])

@@ -42,8 +42,11 @@ class Snapshots:
 
     @property
     def is_behind(self) -> bool:
-        """Whether examples were learned, or requests rejected or answered, since the last snapshot."""
-        return bool(self._examples or self._log.unwritten.rejected or self._log.unwritten.answers)
+        """Whether the log has records that the last snapshot does not contain.
+
+        Some of them have no examples: rejected requests, forgotten tasks, and new settings of the operating point.
+        """
+        return self._log.position > max(self.numbers, default=0)
 
     # ---- writing
 
