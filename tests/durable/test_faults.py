@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from host_streams import MODELS, blocks, close_without_snapshot, learn_without_host, same_model
 
+import budgetron
 from budgetron.durable import AlreadyOwned, DamagedLog, DiskRefused, Host, StaleOwner, repair
 from budgetron.errors import StorageError
 
@@ -236,6 +237,26 @@ def test_nothing_is_acknowledged_without_the_first_snapshot(tmp_path, monkeypatc
             host.learn(X, y, tasks, key="k")
     monkeypatch.undo()
     assert host.learn(X, y, tasks, key="k").repeated and host.snapshot_record == 1
+    host.close()
+
+
+@pytest.mark.parametrize("write", [
+    lambda host: host.snapshot(),
+    lambda host: host.restore(host.content()),
+    lambda host: host.withdraw(1, 0),
+], ids=["snapshot", "restore", "correction"])  # fmt: skip
+def test_a_snapshot_that_did_not_fit_is_reported_until_one_is_written(tmp_path, write):
+    host = Host.open(tmp_path, budgetron.Budgetron, snapshot_every=20)
+    first, second = blocks(40)
+    host.learn(*first)
+    db = host._state.log.db
+    (n_pages,) = db.one("PRAGMA page_count")
+    db.one(f"PRAGMA max_page_count = {n_pages + 8}")  # enough for the examples, but not for another snapshot
+    host.learn(*second)
+    assert isinstance(host.failing, DiskRefused) and host.snapshot_record == 1
+    db.one(f"PRAGMA max_page_count = {2**31}")
+    write(host)
+    assert host.failing is None and host.snapshot_record == host.position
     host.close()
 
 

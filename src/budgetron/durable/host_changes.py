@@ -89,7 +89,6 @@ class HostChanges(HostReads):
             except StorageError:
                 state.is_consistent = True  # nothing was written, so the log and the model still agree
                 raise
-            state.snapshot_error = None  # the correction has written a snapshot
             state.confirm()
             return corrected
 

@@ -9,6 +9,7 @@ writes a snapshot and trims the log.
 
 from __future__ import annotations
 
+from budgetron.durable.errors import DiskRefused
 from budgetron.durable.storage.key_tables import MAX_KEY_BYTES, MAX_KEYS
 from budgetron.durable.storage.log import Log
 
@@ -22,6 +23,7 @@ class Snapshots:
     def __init__(self, log: Log) -> None:
         self._log = log
         self.numbers = log.snapshots
+        self.error: DiskRefused | None = None  # why the last one could not be written; the log grows meanwhile
         self._examples = 0  # learned since the last snapshot
         self._log_bytes = log.bytes_after(max(self.numbers, default=0))
 
@@ -107,5 +109,7 @@ class Snapshots:
         self._log.db.execute("DELETE FROM log WHERE number <= ?", (oldest,))
 
     def _start_counting(self, numbers: list[int]) -> None:
+        """Note that a snapshot is on disk. Every method that writes one calls this after its transaction."""
         self.numbers = self._log.snapshots = numbers
         self._examples = self._log_bytes = 0
+        self.error = None
