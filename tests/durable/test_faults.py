@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import sqlite3
 import subprocess
 import sys
@@ -30,6 +32,20 @@ def learned_host(folder, n=100, **options):
 def test_a_second_owner_is_rejected(tmp_path):
     with Host.open(tmp_path, MODELS["random"]), pytest.raises(AlreadyOwned, match="is open in another process"):
         Host.open(tmp_path, MODELS["random"])
+    Host.open(tmp_path, MODELS["random"]).close()
+
+
+def test_a_file_system_without_locks_is_not_reported_as_another_owner(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def without_locks(descriptor, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    with pytest.raises(StorageError, match=r"cannot be locked: .* Choose a directory on a local disk") as caught:
+        Host.open(tmp_path, MODELS["random"])
+    assert type(caught.value) is StorageError
+    monkeypatch.undo()
     Host.open(tmp_path, MODELS["random"]).close()
 
 
