@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from host_streams import MODELS, blocks, close_without_snapshot, learn_without_h
 import budgetron
 from budgetron.durable import AlreadyOwned, DamagedLog, DiskRefused, Host, StaleOwner, repair
 from budgetron.errors import StorageError
+from budgetron.learners.lifecycle.saved import content_of
 
 
 def learned_host(folder, n=100, **options):
@@ -295,6 +297,24 @@ def test_an_interrupt_between_log_and_model_is_detected(tmp_path, monkeypatch):
     for folder in (tmp_path, tmp_path / "copy"):
         with Host.open(folder) as host:
             assert same_model(host.model, learn_without_host(MODELS["random"], [*blocks(40), block])[0])
+
+
+def test_an_interrupt_while_the_model_is_replaced_is_detected(tmp_path):
+    host = learned_host(tmp_path, 40)
+    other, _ = learn_without_host(MODELS["random"], blocks(20, seed=5))
+
+    @contextmanager
+    def interrupted():
+        raise KeyboardInterrupt
+        yield
+
+    with pytest.raises(KeyboardInterrupt):
+        host.restore(content_of(other), interrupted())
+    with pytest.raises(StorageError, match="interrupted between the log and the model"):
+        host.learn(*blocks(20)[0])
+    host.close()
+    with Host.open(tmp_path) as host:
+        assert same_model(host.model, other)
 
 
 @pytest.fixture

@@ -81,6 +81,16 @@ class HostState:
         yield
         self.is_consistent = True
 
+    @contextmanager
+    def replacing_model(self) -> Iterator[None]:
+        """A context that writes another model to disk in one transaction, and then takes it into use."""
+        try:
+            with self.log_ahead_of_model():
+                yield
+        except StorageError:
+            self.is_consistent = True  # nothing was written, so the log and the model still agree
+            raise
+
     def confirm(self) -> None:
         """Call `before_answer`, through which a `Replicator` copies a commit before it is acknowledged."""
         if self.before_answer is not None:
