@@ -110,6 +110,7 @@ class Snapshots:
 
     def _start_counting(self, numbers: list[int]) -> None:
         """Note that a snapshot is on disk. Every method that writes one calls this after its transaction."""
+        self._log.db.empty_write_ahead_file()
         self.numbers = self._log.snapshots = numbers
         self._examples = self._log_bytes = 0
         self.error = None
