@@ -182,6 +182,31 @@ def test_model_and_statistics_change_in_one_step(tmp_path, contents, monkeypatch
     run_with_service(tmp_path, test)
 
 
+def test_the_answer_to_a_replacement_names_its_own_record(tmp_path, contents, monkeypatch):
+    """A label that is learned right after the replacement does not change the answer."""
+
+    async def test(service, model, client):
+        assert (await client.put("/v1/versions/two", content=contents[0])).status_code == 200
+        call, positions = model.writer.call, []
+
+        def call_and_learn(action):
+            positions.append(model.host.position)
+            future = call(action)
+            model.writer.submit(example(), 1)
+            until(lambda: model.host.position == positions[-1] + 2, SECONDS)
+            return future
+
+        monkeypatch.setattr(model.writer, "call", call_and_learn)
+        answers = [
+            await client.put("/v1/snapshot", content=contents[0]),
+            await client.post("/v1/versions/two"),
+            await client.post("/v1/rollback"),
+        ]
+        assert [answer.json()["position"] for answer in answers] == [position + 1 for position in positions]
+
+    run_with_service(tmp_path, test)
+
+
 def test_labels_while_models_of_two_and_three_classes_are_restored_in_turn(tmp_path, contents):
     with running(tmp_path / "data", str(tmp_path / "2.budgetron")) as service:
         stop, errors, counts = threading.Event(), [], [0, 0, 0]

@@ -115,9 +115,8 @@ async def download(call: Call) -> Response:
 async def restore(call: Call) -> Response:
     content = await call.body(call.limits.restore_bytes)
     call.details |= {"bytes": len(content), "sha256": (await asyncio.to_thread(sha256, content)).hexdigest()}
-    await call.model.restore(content)
-    call.details["position"] = call.model.host.position
-    return reply(encode(Done(call.model.host.position)))
+    call.details["position"] = position = await call.model.restore(content)
+    return reply(encode(Done(position)))
 
 
 async def snapshot(call: Call) -> Response:
