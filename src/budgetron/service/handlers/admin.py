@@ -88,7 +88,9 @@ def _share(served: ServedModel, task: Any) -> tuple[float, int]:
 
 
 async def forget(call: Call) -> Response:
-    learned = await asyncio.to_thread(call.model.host.forget_task, _task_of(call))
+    host, task = call.model.host, _task_of(call)
+    # The writer thread, because labels of this task may be waiting there: they are learned before, and not after.
+    learned = await call.model.writer.call(lambda: host.forget_task(task))
     # The audit log records only the position, because a task may be named after a person.
     call.details["position"] = learned.position
     return reply(encode(Done(learned.position)))
