@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bench import SLACK, Bench, Row, Skipped
+from bench import QUICK, SLACK, Bench, Row, Skipped
 from peers import KERNEL_PEERS, RATES, VOWPAL_RATES, adagrad, hashed, vowpal, vowpal_is_installed, vowpal_timed
 from streams import Stream, in_order, kernel_set, project_set, users
 
@@ -114,7 +114,7 @@ def classic(bench: Bench) -> None:
     for name in ("school", "exam", "chem97", "flights"):
         stream = project_stream(name)
         if name == "flights":
-            streams = [stream.take(3000 if bench.quick else 100_000)]
+            streams = [stream.take(QUICK if bench.quick else 100_000)]
         else:
             streams = bench.orders_of(lambda seed, stream=stream: in_order(stream, seed))
         ours = bench.run_budgetron(streams)
@@ -140,7 +140,7 @@ def many_tasks(bench: Bench) -> None:
 
 def drift_of_flights(bench: Bench) -> Row | None:
     """Used by the item on drift: flights in the order of time, against Vowpal Wabbit."""
-    stream = project_stream("flights").take(3000 if bench.quick else 100_000)
+    stream = project_stream("flights").take(QUICK if bench.quick else 100_000)
     ours = bench.run_budgetron([stream])
     if vowpal_is_installed():
         bench.is_best(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from bench import Bench, Row, Skipped
+from bench import QUICK, Bench, Row, Skipped
 from on_data import project_stream, size
 from one_pass import learn_stream, metrics_of
 from peers import VOWPAL_RATES, Floats, run_tuned, standardised, vowpal_is_installed, vowpal_timed
@@ -35,7 +35,7 @@ def libraries(bench: Bench) -> None:
     for name, n_rows in ROWS.items():
         stream = project_stream(name).take(n_rows)
         if name == "flights":
-            streams = [stream.take(3000) if bench.quick else stream]
+            streams = [stream.take(QUICK) if bench.quick else stream]
         else:
             streams = bench.orders_of(lambda seed, stream=stream: in_order(stream, seed))
         ours, *others = (run(bench, learner, streams) for learner in LEARNERS)

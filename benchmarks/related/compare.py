@@ -38,8 +38,23 @@ DEFAULT_PRESETS = ("fogd", "projectron")  # presets that equal the default param
 Stream = tuple[str, Any, Any, Any]
 
 
-def streams(folder: Path | None) -> Iterator[Stream]:
-    """Name, rows, labels and tasks; None where a set has no tasks."""
+def classic_files(folder: Path) -> dict[str, Path]:
+    """Name → file of the classic sets. Raises FileNotFoundError if one is missing."""
+    files = {}
+    for name in CLASSIC:
+        places = folder / f"{name}.npz", folder / "kernel" / f"{name}.npz"
+        found = [path for path in places if path.exists()]
+        if not found:
+            raise FileNotFoundError(
+                f"--from must be a folder with the sets {', '.join(CLASSIC)}; {str(folder)!r} has no {name}.npz, and "
+                f"neither has its folder kernel. Put {name}.npz there, with the arrays X and y, or leave --from out."
+            )
+        files[name] = found[0]
+    return files
+
+
+def streams(classic: dict[str, Path]) -> Iterator[Stream]:
+    """Name, rows, labels and tasks; None where a set has no tasks. `classic` are files of further sets."""
     for name in ("exam", "chem97", "flights"):
         dataset = data.load(name)
         rows = slice(0, ROWS) if dataset.time_ordered else np.random.default_rng(0).permutation(dataset.n)[:ROWS]
@@ -49,9 +64,7 @@ def streams(folder: Path | None) -> Iterator[Stream]:
         X, y = load(return_X_y=True)
         order = np.random.default_rng(0).permutation(len(y))
         yield name, X[order], y[order], None
-    for name in CLASSIC if folder else ():
-        assert folder is not None
-        path = next(file for file in (folder / f"{name}.npz", folder / "kernel" / f"{name}.npz") if file.exists())
+    for name, path in classic.items():
         with np.load(path) as content:
             order = np.random.default_rng(0).permutation(len(content["y"]))[:ROWS]
             yield name, content["X"][order], content["y"][order].astype(int), None
@@ -88,9 +101,9 @@ def run(cls: Any, preset: str | None, budget: str, stream: Stream) -> dict[str, 
             "microseconds": round(1e6 * seconds / len(y), 2)}  # fmt: skip
 
 
-def measured(folder: Path | None) -> list[dict[str, Any]]:
+def measured(classic: dict[str, Path]) -> list[dict[str, Any]]:
     rows = []
-    for name, X, y, tasks in streams(folder):
+    for name, X, y, tasks in streams(classic):
         stream = name, scaled(X), y, tasks
         counts = np.unique(y, return_counts=True)[1]
         for learner, (cls, preset) in learners().items():
@@ -187,7 +200,11 @@ def main() -> None:
     arguments = parser.parse_args()
     results, picture = HERE / "compare.json", HERE / "compare.svg"
     if not arguments.again:
-        rows = measured(arguments.folder)
+        try:  # before anything is measured, which takes minutes
+            classic = classic_files(arguments.folder) if arguments.folder else {}
+        except FileNotFoundError as error:
+            parser.error(str(error))
+        rows = measured(classic)
         results.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
     rows = json.loads(results.read_text(encoding="utf-8"))
     picture.write_text(figure(rows), encoding="utf-8")

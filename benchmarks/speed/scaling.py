@@ -142,10 +142,10 @@ from budgetron import {learner}
 rng = np.random.default_rng(0)
 model = {learner}(budget=200)
 names = np.array([f"user {{i}}" for i in range(2000)])
-for block in range({blocks}):
+for n in range(10_000, {n} + 1, 10_000):
     X = rng.standard_normal((10000, 8))
     model.partial_fit(X, (X[:, 0] > 0) ^ (rng.random(10000) < 0.1), tasks=names[rng.integers(0, 2000, 10000)])
-    if block == {blocks} // 10:
+    if n == {n} // 10:
         early = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - early, model.memory_bytes_)
 """
@@ -153,16 +153,16 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - early, model.memory_b
 
 def memory_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     """Growth of the peak memory (RSS) from a tenth of the stream to its end; each learner has a process of its own."""
-    blocks = 20 if quick else 100
+    n = 200_000 if quick else 1_000_000
     for learner in ("RandomBudgetPerceptron",) if quick else ("RandomBudgetPerceptron", "SharedProjectron"):
         row = Row(
             name=f"memory-{learner}",
-            work=f"{learner}, growth of the peak RSS from {blocks * 1000:,} to {blocks * 10_000:,} examples",
+            work=f"{learner}, growth of the peak RSS from {n // 10:,} to {n:,} examples",
             yardstick="memory_bytes_ + a constant",
             unit="MiB",
             reach=1.0,
         )
-        code = STREAMING.format(learner=learner, blocks=blocks)
+        code = STREAMING.format(learner=learner, n=n)
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         if run.returncode:
             yield replace(row, reason="the process failed: " + run.stderr.strip().splitlines()[-1])

@@ -12,7 +12,7 @@ from streams import local_run, random_graph, stream
 import budgetron
 from budgetron import Budgetron, OperatingPoint, graphs, kernels
 from budgetron.distributed import ReplicatedModel, ShardedModel
-from budgetron.durable import Request, StaleOwner
+from budgetron.durable import KeyReused, Request, StaleOwner
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.4)
@@ -120,6 +120,23 @@ def test_no_shard_learns_from_a_key_that_was_used_with_other_rows(tmp_path):
         assert model.n_seen_ == 50 + 60 + 900
         with pytest.raises(InputError, match="1 to 180 characters"):
             model.predict_then_learn(X, y, tasks=tasks, key="k" * 181)
+
+
+def test_a_key_repeated_within_one_call_is_learned_once(tmp_path):
+    X, y, tasks = stream(300, 15)
+    first, second, third = (Request(X[i : i + 100], y[i : i + 100], tasks[i : i + 100], key)
+                            for i, key in ((0, "k"), (100, "k"), (200, None)))  # fmt: skip
+    learner = Budgetron(budget="1 MiB", graph=graphs.disconnected())
+    with ShardedModel(learner, shards=3) as undisturbed:
+        expected = undisturbed.learn_many([first, third])
+        final = undisturbed.decision_function(X, tasks=tasks)
+    with ShardedModel(learner, shards=3, directory=tmp_path / "m") as model:
+        model.operating_point = OperatingPoint(costs={"fp": 1, "fn": 4})
+        answers = model.learn_many([first, second, first, third])
+        assert isinstance(answers[1], KeyReused)
+        np.testing.assert_array_equal([answers[0], answers[2], answers[3]], [expected[0], expected[0], expected[1]])
+        assert model.n_seen_ == 200 and model.operating_point.to_dict()["counted"] == 200
+        np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), final)
 
 
 def test_rows_whose_answers_were_deleted_are_not_learned_again(tmp_path, monkeypatch):

@@ -15,7 +15,19 @@ from child_signals import default_signals
 from host_streams import close_without_snapshot
 
 from budgetron import Budgetron, Forgetron
-from budgetron.durable import DiskRefused, Host, KeyReused, NotCopied, NotInLog, Request, repair, restore, verify
+from budgetron.durable import (
+    DamagedLog,
+    DiskRefused,
+    Host,
+    KeyReused,
+    NotCopied,
+    NotInLog,
+    Request,
+    repair,
+    restore,
+    verify,
+)
+from budgetron.durable.recovery import load_copy
 from budgetron.errors import Closed, InputError, StorageError
 from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 
@@ -315,6 +327,22 @@ def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert host.content() == before and host.corrections() == []
     host.correct(6, label, 0)
+    host.close()
+
+
+def test_a_correction_whose_line_cannot_be_read_back_changes_nothing(tmp_path):
+    host, sent = learned_host(tmp_path)
+    before, label = host.content(), other_label(sent[5][1][0])
+    db = host._state.log.db
+    db.execute(
+        "CREATE TRIGGER damage AFTER INSERT ON correction BEGIN "
+        "UPDATE correction SET who = CAST(x'FF' AS TEXT) WHERE number = new.number; END"
+    )
+    with pytest.raises(DamagedLog):
+        host.correct(6, label, 0)
+    assert host.content() == before == load_copy(tmp_path).content()
+    db.execute("DROP TRIGGER damage")
+    assert host.correct(6, label, 0).correction.new == label
     host.close()
 
 

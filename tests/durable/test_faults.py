@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 from host_streams import MODELS, blocks, close_without_snapshot, learn_without_host, same_model
 
+import budgetron
 from budgetron.durable import AlreadyOwned, DamagedLog, DiskRefused, Host, StaleOwner, repair
 from budgetron.errors import StorageError
+from budgetron.learners.lifecycle.saved import content_of
 
 
 def learned_host(folder, n=100, **options):
@@ -28,6 +33,20 @@ def learned_host(folder, n=100, **options):
 def test_a_second_owner_is_rejected(tmp_path):
     with Host.open(tmp_path, MODELS["random"]), pytest.raises(AlreadyOwned, match="is open in another process"):
         Host.open(tmp_path, MODELS["random"])
+    Host.open(tmp_path, MODELS["random"]).close()
+
+
+def test_a_file_system_without_locks_is_not_reported_as_another_owner(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def without_locks(descriptor, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", without_locks)
+    with pytest.raises(StorageError, match=r"cannot be locked: .* Choose a directory on a local disk") as caught:
+        Host.open(tmp_path, MODELS["random"])
+    assert type(caught.value) is StorageError
+    monkeypatch.undo()
     Host.open(tmp_path, MODELS["random"]).close()
 
 
@@ -238,6 +257,26 @@ def test_nothing_is_acknowledged_without_the_first_snapshot(tmp_path, monkeypatc
     host.close()
 
 
+@pytest.mark.parametrize("write", [
+    lambda host: host.snapshot(),
+    lambda host: host.restore(host.content()),
+    lambda host: host.withdraw(1, 0),
+], ids=["snapshot", "restore", "correction"])  # fmt: skip
+def test_a_snapshot_that_did_not_fit_is_reported_until_one_is_written(tmp_path, write):
+    host = Host.open(tmp_path, budgetron.Budgetron, snapshot_every=20)
+    first, second = blocks(40)
+    host.learn(*first)
+    db = host._state.log.db
+    (n_pages,) = db.one("PRAGMA page_count")
+    db.one(f"PRAGMA max_page_count = {n_pages + 8}")  # enough for the examples, but not for another snapshot
+    host.learn(*second)
+    assert isinstance(host.failing, DiskRefused) and host.snapshot_record == 1
+    db.one(f"PRAGMA max_page_count = {2**31}")
+    write(host)
+    assert host.failing is None and host.snapshot_record == host.position
+    host.close()
+
+
 def test_an_interrupt_between_log_and_model_is_detected(tmp_path, monkeypatch):
     host = learned_host(tmp_path, 40)
     block = blocks(20, seed=5)[0]
@@ -257,6 +296,24 @@ def test_an_interrupt_between_log_and_model_is_detected(tmp_path, monkeypatch):
     for folder in (tmp_path, tmp_path / "copy"):
         with Host.open(folder) as host:
             assert same_model(host.model, learn_without_host(MODELS["random"], [*blocks(40), block])[0])
+
+
+def test_an_interrupt_while_the_model_is_replaced_is_detected(tmp_path):
+    host = learned_host(tmp_path, 40)
+    other, _ = learn_without_host(MODELS["random"], blocks(20, seed=5))
+
+    @contextmanager
+    def interrupted():
+        raise KeyboardInterrupt
+        yield
+
+    with pytest.raises(KeyboardInterrupt):
+        host.restore(content_of(other), interrupted())
+    with pytest.raises(StorageError, match="interrupted between the log and the model"):
+        host.learn(*blocks(20)[0])
+    host.close()
+    with Host.open(tmp_path) as host:
+        assert same_model(host.model, other)
 
 
 @pytest.fixture

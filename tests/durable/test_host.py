@@ -209,6 +209,42 @@ def test_forgetting_a_task_is_logged(tmp_path):
         assert same_model(again.model, bare)
 
 
+def files_with(folder, content):
+    return [path.name for path in folder.iterdir() if content in path.read_bytes()]
+
+
+def test_the_data_of_a_forgotten_task_is_in_no_file_after_the_second_snapshot(tmp_path):
+    X, y, _ = stream(600)
+    X[:, 4] = np.float64(0.123456789)
+    with Host.open(tmp_path, MODELS["random"]) as host:
+        host.learn(*blocks(20)[0])
+        host.learn(X, y, ["erased"] * len(y))
+        host.snapshot()
+        assert files_with(tmp_path, b"erased") and files_with(tmp_path, X[0, 4].tobytes())
+        host.forget_task("erased")
+        for block in blocks(40, seed=1):
+            host.learn(*block)
+            host.snapshot()
+        assert files_with(tmp_path, X[0, 4].tobytes()) == []
+        assert files_with(tmp_path, b"erased") == []
+
+
+@pytest.mark.parametrize("change", [
+    lambda host: host.forget_task("bob"),
+    lambda host: host.set_operating_point({"max_error": 0.1}),
+], ids=["task forgotten", "operating point"])  # fmt: skip
+def test_closing_writes_a_snapshot_after_a_record_without_examples(tmp_path, change):
+    with Host.open(tmp_path, MODELS["shared"]) as host:
+        for block in blocks(100):
+            host.learn(*block)
+    with Host.open(tmp_path) as host:
+        change(host)
+        position, content = host.position, host.content()
+    with Host.open(tmp_path) as again:
+        assert again.snapshot_record == position and again.recovery.position == again.recovery.snapshot
+        assert again.content() == content
+
+
 def test_restore_replaces_the_model(tmp_path):
     sent = blocks(100)
     other, _ = learn_without_host(MODELS["budgetron"], sent[:2])

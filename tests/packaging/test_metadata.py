@@ -59,6 +59,16 @@ def test_every_action_is_pinned_to_a_commit(workflows):
             assert re.search(r"@[0-9a-f]{40}$", action), f"{workflow.name}: {action}"
 
 
+NOT_OF_THE_LIBRARY = {"cli", "client", "distributed", "docs", "durable", "new_rule", "packaging", "report", "service",
+                      "speed"}  # fmt: skip
+
+
+def test_the_jobs_without_extras_run_all_tests_of_the_library(workflows):
+    (listed,) = re.findall(r"LIBRARY: >-\n((?: {4}tests/.+\n)+)", text(".github/workflows/ci.yml"))
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name[0] not in "._"}
+    assert {path.removeprefix("tests/") for path in listed.split()} == folders - NOT_OF_THE_LIBRARY
+
+
 def test_workflows_name_only_make_targets_and_test_files_that_exist(workflows):
     targets = set(re.findall(r"^([\w-]+):", text("Makefile"), re.M))
     for workflow in workflows:

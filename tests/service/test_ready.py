@@ -63,7 +63,7 @@ def test_a_service_is_not_ready_after_a_label_did_not_fit_on_the_disk(tmp_path):
         assert learn(client).status_code == 200
         pid, unlimited = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         size = max(path.stat().st_size for path in (tmp_path / "default").iterdir())
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size + 200_000, resource.RLIM_INFINITY))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size + 100_000, resource.RLIM_INFINITY))
         many = {"examples": EXAMPLES * 200}
         assert client.post("/v1/learn", json=many).status_code == 507
         for _ in range(3):

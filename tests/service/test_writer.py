@@ -182,6 +182,48 @@ def test_model_and_statistics_change_in_one_step(tmp_path, contents, monkeypatch
     run_with_service(tmp_path, test)
 
 
+def test_the_answer_to_a_replacement_names_its_own_record(tmp_path, contents, monkeypatch):
+    """A label that is learned right after the replacement does not change the answer."""
+
+    async def test(service, model, client):
+        assert (await client.put("/v1/versions/two", content=contents[0])).status_code == 200
+        call, positions = model.writer.call, []
+
+        def call_and_learn(action):
+            positions.append(model.host.position)
+            future = call(action)
+            model.writer.submit(example(), 1)
+            until(lambda: model.host.position == positions[-1] + 2, SECONDS)
+            return future
+
+        monkeypatch.setattr(model.writer, "call", call_and_learn)
+        answers = [
+            await client.put("/v1/snapshot", content=contents[0]),
+            await client.post("/v1/versions/two"),
+            await client.post("/v1/rollback"),
+        ]
+        assert [answer.json()["position"] for answer in answers] == [position + 1 for position in positions]
+
+    run_with_service(tmp_path, test)
+
+
+def test_labels_that_were_sent_before_a_task_is_forgotten_are_forgotten_too(tmp_path):
+    async def test(service, model, client):
+        may_continue = threading.Event()
+        waiting = model.writer.call(lambda: may_continue.wait(SECONDS))
+        until(lambda: model.writer._queue.qsize() == 0, SECONDS)  # the thread has taken this action
+        learning = model.writer.submit(Request([[9.0, 9.0]] * 5, [0, 1, 0, 1, 0], ["eve"] * 5), 5)
+        forgetting = asyncio.create_task(client.delete("/v1/tasks/eve"))
+        while not forgetting.done() and model.writer._queue.qsize() < 2:
+            await asyncio.sleep(0.001)
+        may_continue.set()
+        await asyncio.gather(waiting, learning, forgetting)
+        assert forgetting.result().json()["position"] == learning.result().position + 1
+        assert "eve" not in model.hosted.model.budget_share_
+
+    run_with_service(tmp_path, test)
+
+
 def test_labels_while_models_of_two_and_three_classes_are_restored_in_turn(tmp_path, contents):
     with running(tmp_path / "data", str(tmp_path / "2.budgetron")) as service:
         stop, errors, counts = threading.Event(), [], [0, 0, 0]

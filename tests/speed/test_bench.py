@@ -54,6 +54,17 @@ def test_the_picture_of_times_shows_every_learner(tmp_path: Path) -> None:
     assert all(f">{name}<" in drawn.read_text() for name in names)
 
 
+def test_the_comparison_of_learners_names_a_missing_set_before_it_measures(tmp_path: Path) -> None:
+    script = RUN.parents[1] / "related" / "compare.py"
+    if not script.exists():
+        pytest.skip("the benchmarks are not part of this copy")
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "kernel" / "german.npz").touch()
+    done = subprocess.run([sys.executable, script, "--from", tmp_path], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 2 and not done.stdout
+    assert f"{str(tmp_path)!r} has no spambase.npz" in done.stderr and "Put spambase.npz there" in done.stderr
+
+
 def test_two_builds_are_compared_row_by_row(tmp_path: Path) -> None:
     script, written = RUN.with_name("two_builds.py"), tmp_path / "rows.json"
     if not script.exists():

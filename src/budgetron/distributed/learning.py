@@ -129,7 +129,7 @@ class ShardLearning(ShardDeciding):
     ) -> list[Job | Exception]:
         """Learn requests in order. Returns a job with its margins, or an exception, per request."""
         jobs: list[Job | Exception] = []
-        together: list[Job] = []  # the jobs that are sent together
+        together: dict[str | None, Job] = {}  # the jobs that are sent together, by their keys
         for request in requests:
             if isinstance(request, Exception):
                 jobs.append(request)
@@ -142,6 +142,10 @@ class ShardLearning(ShardDeciding):
                 jobs.append(error)
                 continue
             self._prepare()
+            if request.key in together:
+                # Learn the first request with this key now, so that its shards know the key when they are asked.
+                self._learn_together(list(together.values()))
+                together.clear()
             try:
                 job = self._mark_learned(self._new_job(validated, request.key, new_keys))
             except KeyReused as error:
@@ -149,13 +153,17 @@ class ShardLearning(ShardDeciding):
                 continue
             jobs.append(job)
             if self._interval() is None:
-                together.append(job)
+                together[job.key] = job
             else:  # rebalancing or exchange happens between blocks, so requests are learned one by one
                 self._learn_job(job)
         if together:
-            with self._workers.locked(np.unique(np.concatenate([job.shards for job in together])).tolist()):
-                self._run("learn", together)
+            self._learn_together(list(together.values()))
         return jobs
+
+    def _learn_together(self, jobs: Sequence[Job]) -> None:
+        """Learn jobs in shared messages, without maintenance between them."""
+        with self._workers.locked(np.unique(np.concatenate([job.shards for job in jobs])).tolist()):
+            self._run("learn", jobs)
 
     def learn_one(
         self,

@@ -290,9 +290,9 @@ class Corrections:
             (latest,) = log.db.one("SELECT max(number) FROM correction")
             log.db.execute(_SET_CHECKSUM, (latest,))
             self._snapshots.put_corrected(content, prepared.base)
+            (line,) = self.trail(1)  # inside the transaction, because after its end nothing may fail
         log.note_written(log.position)
         self._snapshots.note_corrected(prepared.base)
-        (line,) = self.trail(1)
         return CorrectionResult(line, prepared.replayed_examples, time.perf_counter() - prepared.began, prepared.base)
 
 

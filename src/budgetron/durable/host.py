@@ -325,7 +325,7 @@ class Host(HostChanges):
         try:
             self._state.check_writable()
             self._state.log.try_to_write()
-            if self._state.snapshot_error is not None:
+            if self._state.snapshots.error is not None:
                 self._state.write_snapshot()
         finally:
             self._state.commit_lock.release()

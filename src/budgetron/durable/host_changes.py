@@ -14,7 +14,6 @@ from budgetron.durable.corrections import WITHDRAWN, Correction, CorrectionResul
 from budgetron.durable.errors import NothingLearned
 from budgetron.durable.host_reads import HostReads
 from budgetron.durable.hosted_model import hosted_model_from
-from budgetron.errors import StorageError
 
 
 class HostChanges(HostReads):
@@ -81,15 +80,10 @@ class HostChanges(HostReads):
                 return earlier
             with state.learning_lock:
                 prepared = state.corrections.prepare(state.hosted.model, position, row, label, who, reason)
-            try:
-                with state.log_ahead_of_model():
-                    corrected = state.corrections.write(prepared)
-                    state.n_corrections += 1
-                    state.hosted = prepared.hosted
-            except StorageError:
-                state.is_consistent = True  # nothing was written, so the log and the model still agree
-                raise
-            state.snapshot_error = None  # the correction has written a snapshot
+            with state.replacing_model():
+                corrected = state.corrections.write(prepared)
+                state.n_corrections += 1
+                state.hosted = prepared.hosted
             state.confirm()
             return corrected
 
@@ -111,9 +105,11 @@ class HostChanges(HostReads):
         hosted, state = hosted_model_from(content), self._state
         with state.commit_lock:
             state.check_writable()
-            state.snapshots.replace_model(hosted.content())
-            with swapping or nullcontext():
-                state.hosted = hosted
+            own_content = hosted.content()
+            with state.replacing_model():
+                state.snapshots.replace_model(own_content)
+                with swapping or nullcontext():
+                    state.hosted = hosted
             state.confirm()
 
     def confirm(self) -> None:

@@ -81,7 +81,7 @@ class HostReads:
     @property
     def failing(self) -> Exception | None:
         """Why the last snapshot failed, or None. Nothing is lost, because the log has all examples."""
-        return self._state.snapshot_error
+        return self._state.snapshots.error
 
     @property
     def n_corrections(self) -> int:

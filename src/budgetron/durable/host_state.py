@@ -37,7 +37,6 @@ class HostState:
         self.corrections = Corrections(log, snapshots)
         self.n_corrections = self.corrections.count()
         self.snapshot_every = snapshot_every
-        self.snapshot_error: DiskRefused | None = None  # why the last snapshot failed; the log grows meanwhile
         self.commit_lock = threading.Lock()  # held while something is logged and learned
         self.learning_lock = learning_lock or nullcontext()  # held only while the model learns
         self.is_open = True
@@ -82,6 +81,16 @@ class HostState:
         yield
         self.is_consistent = True
 
+    @contextmanager
+    def replacing_model(self) -> Iterator[None]:
+        """A context that writes another model to disk in one transaction, and then takes it into use."""
+        try:
+            with self.log_ahead_of_model():
+                yield
+        except StorageError:
+            self.is_consistent = True  # nothing was written, so the log and the model still agree
+            raise
+
     def confirm(self) -> None:
         """Call `before_answer`, through which a `Replicator` copies a commit before it is acknowledged."""
         if self.before_answer is not None:
@@ -101,7 +110,6 @@ class HostState:
         """Write the model file into the directory and trim the log, in one transaction."""
         if self.hosted.is_fitted:
             self.snapshots.write(self.hosted.content())
-            self.snapshot_error = None
 
     def write_snapshot_if_due(self) -> None:
         """Write the first snapshot, or another one if it is due (`Snapshots.is_due`)."""
@@ -113,7 +121,7 @@ class HostState:
             try:
                 self.write_snapshot()
             except DiskRefused as error:  # The log has everything, so nothing is lost; the next commit tries again.
-                self.snapshot_error = error
+                self.snapshots.error = error
 
     def close(self) -> None:
         """Write a snapshot, so that the next start has nothing to replay, and release the directory."""

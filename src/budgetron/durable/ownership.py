@@ -17,6 +17,7 @@ Used by hosts, logs, repairs and copies. Nothing here reads or writes the databa
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import struct
@@ -24,9 +25,12 @@ import zlib
 from pathlib import Path
 
 from budgetron.durable.errors import AlreadyOwned
+from budgetron.errors import StorageError
 
 _MARK = struct.Struct("<QI")  # the number and its CRC-32
 MARK = "acknowledged"
+# Linux and macOS report a lock of another process as EWOULDBLOCK, and Windows and some network file systems as EACCES.
+_LOCKED_BY_ANOTHER = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
 TEMPORARY = ".budgetron-"  # the first part of the names of temporary files and folders
 
 
@@ -55,8 +59,14 @@ class DirectoryLock:
         self._descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _lock(self._descriptor)
-        except OSError:
+        except OSError as error:
             os.close(self._descriptor)
+            if error.errno not in _LOCKED_BY_ANOTHER:
+                raise StorageError(
+                    f"Host: the directory must be on a file system with file locks (flock); {str(directory)!r} cannot "
+                    f"be locked: {error.strerror}. Choose a directory on a local disk, or start the lock service of "
+                    "the network file system."
+                ) from error
             raise AlreadyOwned(
                 f"Host: the directory {str(directory)!r} is open in another process, or in another host of this "
                 "process. Stop or close that one, or choose another directory."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import socket
@@ -13,7 +14,7 @@ import pytest
 from running import limited_service, rss, running
 
 from budgetron.service.http import api_keys
-from budgetron.service.http.connections import RESERVED
+from budgetron.service.http.connections import RESERVED, Connections
 
 REQUEST = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -92,6 +93,34 @@ def test_idle_connections_are_dropped_and_others_take_their_place(tmp_path):
         assert [connection.recv(1) for connection in idle] == [b""] * 5
         with httpx.Client(base_url=url, timeout=300) as client:
             assert client.get("/v1/model").status_code == 200
+
+
+class FakeTransport(asyncio.Transport):
+    """A transport whose client has not read this many bytes."""
+
+    def __init__(self, n_unread):
+        super().__init__()
+        self.n_unread, self.is_aborted = n_unread, False
+
+    def get_write_buffer_size(self):
+        return self.n_unread
+
+    def abort(self):
+        self.is_aborted = True
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [(10, 30), (0, 5)], ids=["within the limit", "reserved"])
+@pytest.mark.parametrize(("rate", "is_aborted"), [(1000, False), (999, True)])
+def test_a_response_must_be_read_at_one_kilobyte_per_second(limit, seconds, rate, is_aborted):
+    async def read_until_deadline():
+        connection, transport = Connections(limit, 30.0).protocol_class(asyncio.Protocol)(), FakeTransport(100_000)
+        connection.connection_made(transport)
+        connection.drop()  # at the first deadline after the response was written
+        transport.n_unread -= rate * seconds
+        connection.drop()
+        return transport.is_aborted
+
+    assert asyncio.run(read_until_deadline()) == is_aborted
 
 
 def test_the_limit_of_open_files_does_not_come_before_that_of_connections(tmp_path):

@@ -9,6 +9,7 @@ writes a snapshot and trims the log.
 
 from __future__ import annotations
 
+from budgetron.durable.errors import DiskRefused
 from budgetron.durable.storage.key_tables import MAX_KEY_BYTES, MAX_KEYS
 from budgetron.durable.storage.log import Log
 
@@ -22,6 +23,7 @@ class Snapshots:
     def __init__(self, log: Log) -> None:
         self._log = log
         self.numbers = log.snapshots
+        self.error: DiskRefused | None = None  # why the last one could not be written; the log grows meanwhile
         self._examples = 0  # learned since the last snapshot
         self._log_bytes = log.bytes_after(max(self.numbers, default=0))
 
@@ -42,8 +44,11 @@ class Snapshots:
 
     @property
     def is_behind(self) -> bool:
-        """Whether examples were learned, or requests rejected or answered, since the last snapshot."""
-        return bool(self._examples or self._log.unwritten.rejected or self._log.unwritten.answers)
+        """Whether the log has records that the last snapshot does not contain.
+
+        Some of them have no examples: rejected requests, forgotten tasks, and new settings of the operating point.
+        """
+        return self._log.position > max(self.numbers, default=0)
 
     # ---- writing
 
@@ -104,5 +109,8 @@ class Snapshots:
         self._log.db.execute("DELETE FROM log WHERE number <= ?", (oldest,))
 
     def _start_counting(self, numbers: list[int]) -> None:
+        """Note that a snapshot is on disk. Every method that writes one calls this after its transaction."""
+        self._log.db.empty_write_ahead_file()
         self.numbers = self._log.snapshots = numbers
         self._examples = self._log_bytes = 0
+        self.error = None

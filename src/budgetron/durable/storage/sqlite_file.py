@@ -14,7 +14,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from budgetron.durable.errors import DirectoryGone, DiskRefused, damaged_log, storage_errors
 from budgetron.errors import StorageError, error_message
 
+_TIMEOUT = 10.0  # seconds that a statement waits for other connections
 MIN_FREE_BYTES = 64 * 2**10  # below this the disk counts as full
 
 Migrations = Mapping[int, Callable[["SqliteFile"], None]]
@@ -61,7 +62,7 @@ class SqliteFile:
         self._identity: tuple[int, int] | None = None  # device and inode of the file that was opened
         with storage_errors(path):
             create_private(path)
-            self._connection = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
             self._connection.create_function("checksum", -1, _checksum, deterministic=True)
             try:
                 self._prepare(schema, durable, durable if checked is None else checked)
@@ -75,6 +76,9 @@ class SqliteFile:
         # In WAL mode readers and backups do not wait for the writer, nor the writer for them.
         self.execute("PRAGMA journal_mode=WAL").fetchone()
         self.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+        # Overwrite deleted rows with zeros, because they may be examples of a task that must be forgotten. Whether this
+        # is the default depends on how SQLite was compiled.
+        self.execute("PRAGMA secure_delete=ON").fetchone()
         (number,) = self.execute("PRAGMA user_version").fetchone()
         if number > self._format:
             raise StorageError(
@@ -179,6 +183,17 @@ class SqliteFile:
         """Iterate over the rows of the result without loading them all."""
         with storage_errors(self.path):
             yield from self.execute(query, values)
+
+    def empty_write_ahead_file(self) -> None:
+        """Move the write-ahead file into the database and truncate it, because it still has rows deleted since.
+
+        SQLite itself overwrites that file only as it fills it again. If this is not possible now, for instance because
+        a backup is reading, the file stays as it is, which is harmless.
+        """
+        with suppress(sqlite3.Error):
+            self.execute("PRAGMA busy_timeout = 0")
+            self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self.execute(f"PRAGMA busy_timeout = {int(1000 * _TIMEOUT)}")
 
     def copy_to(self, target: Path) -> None:
         """Write a consistent copy through a separate connection, so that the writer does not wait."""

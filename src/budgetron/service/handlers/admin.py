@@ -88,7 +88,9 @@ def _share(served: ServedModel, task: Any) -> tuple[float, int]:
 
 
 async def forget(call: Call) -> Response:
-    learned = await asyncio.to_thread(call.model.host.forget_task, _task_of(call))
+    host, task = call.model.host, _task_of(call)
+    # The writer thread, because labels of this task may be waiting there: they are learned before, and not after.
+    learned = await call.model.writer.call(lambda: host.forget_task(task))
     # The audit log records only the position, because a task may be named after a person.
     call.details["position"] = learned.position
     return reply(encode(Done(learned.position)))
@@ -115,9 +117,8 @@ async def download(call: Call) -> Response:
 async def restore(call: Call) -> Response:
     content = await call.body(call.limits.restore_bytes)
     call.details |= {"bytes": len(content), "sha256": (await asyncio.to_thread(sha256, content)).hexdigest()}
-    await call.model.restore(content)
-    call.details["position"] = call.model.host.position
-    return reply(encode(Done(call.model.host.position)))
+    call.details["position"] = position = await call.model.restore(content)
+    return reply(encode(Done(position)))
 
 
 async def snapshot(call: Call) -> Response:

@@ -66,9 +66,9 @@ async def end(call: Call) -> Response:
 
 
 async def _change(call: Call, action: Callable[[], Any]) -> Response:
-    """Run a change in the writer thread, between two commits."""
-    await call.model.writer.call(action)
-    return _done(call)
+    """Run a change in the writer thread, between two commits. It returns the number of its record, if it has one."""
+    position = await call.model.writer.call(action)
+    return _done(call) if position is None else reply(encode(Done(position)))
 
 
 def _done(call: Call) -> Response:

@@ -146,9 +146,13 @@ class Connection(asyncio.Protocol):
         self._http = self.make_http(**self._options)
         self._http.connection_made(transport)
 
+    @property
+    def seconds(self) -> float:
+        """The time between two deadlines."""
+        return min(self.connections.seconds, _RESERVED_SECONDS) if self.is_reserved else self.connections.seconds
+
     def wait_for_headers(self) -> None:
-        seconds = self.connections.seconds
-        self.deadline = self._loop.time() + (min(seconds, _RESERVED_SECONDS) if self.is_reserved else seconds)
+        self.deadline = self._loop.time() + self.seconds
 
     def forget_unread(self) -> None:
         self._unread = float("inf")
@@ -156,7 +160,7 @@ class Connection(asyncio.Protocol):
     def drop(self) -> None:
         """Close the connection, unless the client is still reading a long response, at 1 kB/s or faster."""
         unread = self.transport.get_write_buffer_size()
-        if 0 < unread <= self._unread - 1000 * self.connections.seconds:
+        if 0 < unread <= self._unread - 1000 * self.seconds:
             self._unread = unread
             self.wait_for_headers()
         elif unread:

@@ -59,14 +59,19 @@ class ServedModel:
         # The table of pending predictions belongs to the event loop.
         return state | {"waiting_labels": self.pending.n_waiting(), "candidate": self.versions.shown()}
 
-    async def restore(self, content: bytes) -> None:
-        """Replace model and columns by those of a file, and reset the statistics, in one step between two commits."""
+    async def restore(self, content: bytes) -> int:
+        """Replace model and columns by those of a file, and reset the statistics, in one step between two commits.
 
-        def replace() -> None:
+        Returns the number of the record of the replacement.
+        """
+
+        def replace() -> int:
             self.host.restore(content, self.statistics.replacing())
             self.versions.model_replaced()
+            return self.host.position  # in the writer thread, before it learns the next labels
 
-        await self.writer.call(replace)
+        position: int = await self.writer.call(replace)
+        return position
 
     async def ask(self, question: Callable[[], Answer]) -> Answer:
         """Run a query on the model. If the model has shards, run it in a thread, because workers may answer slowly."""
