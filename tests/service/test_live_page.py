@@ -133,6 +133,7 @@ def test_the_page_names_the_columns_of_a_model_from_a_file(opened, tmp_path):
             assert client.post("/v1/learn", json=example).status_code == 200
         # The beliefs of a table assume nothing about how related the tasks are, so the page says nothing about it.
         page.locator("#beliefs-says", has_text=re.compile(r"by how well each predicts\.\s*$")).wait_for()
+        page.close()  # before the service stops: the page would try to connect again, and log that it cannot
 
 
 def test_a_prediction_on_the_page_equals_that_of_the_service(opened, service):
