@@ -70,7 +70,7 @@ class Snapshots:
     def put_corrected(self, content: bytes, base: int) -> None:
         """Replace all snapshots except the one at record `base` by the corrected model, inside an open transaction.
 
-        The log is not trimmed, so its examples can still be corrected.
+        The log is not trimmed, so its examples after `base` can still be corrected.
         """
         log = self._log
         log.db.execute("DELETE FROM snapshot WHERE number != ?", (base,))
