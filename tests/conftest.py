@@ -2,8 +2,9 @@
 
 A test with the argument `learner` runs for every learner. A test with the argument `case` runs for combinations of
 learner, kernel, graph, rows and labels. The usual run has a selection of them, which `cases` describes, and fewer for
-presets than for learners. New learners and presets are included without further changes, because the registry finds
-them by their files. `pytest --long`, or BUDGETRON_LONG=1, runs all combinations and the tests that are marked `long`.
+presets (named parameters of a learner) than for learners. New learners and presets are included without further
+changes, because the registry finds them by their files. `pytest --long`, or BUDGETRON_LONG=1, runs all combinations and
+the tests that are marked `long`.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "long: takes minutes; run by --long or BUDGETRON_LONG=1")
+    config.addinivalue_line("markers", "long: run only with --long or BUDGETRON_LONG=1")
     hypothesis_settings.load_profile("long" if _is_long(config) else "usual")
 
 
@@ -146,7 +147,7 @@ def _cases_of(learner, is_preset, turn, every):
         if (not has_kernel and k > 1) or (not has_graph and g > 1):
             continue
         chosen = (k + g) % 2 == 0 and s == (k // 2 + g // 2) % 3 and c == (k // 2 + g // 4 + s) % 2
-        if is_preset and has_graph:  # one graph per kernel, another one for each preset
+        if is_preset and has_graph:  # one graph per kernel; consecutive presets have different graphs
             chosen = chosen and (g // 2 + k // 2 + turn) % 4 == 0
         is_half = turn % 2 == (k % 2 if is_preset else (k + g) // 2 % 2)
         kind = "rare" if not chosen else "usual" if is_half or has_few else "long"

@@ -1,4 +1,4 @@
-"""Similarities of graphs in closed form, compared with dense inverses."""
+"""Graphs in closed form: similarities compared with dense inverses, clusters and components."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_graphs_in_closed_form_are_open():
     assert graphs.complete(8).n_tasks == 8
 
 
-def test_row_agrees_with_similarity_for_a_million_tasks():
+def test_a_row_over_a_million_tasks_has_the_closed_form():
     graph = graphs.complete(coupling=4.0)
     task_ids, clusters = graph.locate(np.arange(1_000_000))
     row = graph.row(5, 0, task_ids, clusters)

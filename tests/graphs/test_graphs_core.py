@@ -1,4 +1,4 @@
-"""The compiled engine's own solver for graphs too large for a dense inverse, compared with the NumPy one."""
+"""The core's own solver for graphs too large for a dense inverse: compared with NumPy, and within the planned bytes."""
 
 from __future__ import annotations
 

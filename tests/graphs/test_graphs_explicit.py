@@ -1,4 +1,4 @@
-"""Explicit graphs that fit in memory, against dense linear algebra and networkx."""
+"""Explicit graphs with a dense inverse, compared with linear algebra in NumPy and with networkx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The factor R of a graph's A⁻¹ is exact without dropped entries, RRᵀ is always a covariance, and R stays small."""
+"""The factor R of a graph, with RRᵀ ≈ A⁻¹ up to a constant factor.
+
+It is exact if no entries are dropped. RRᵀ is always a covariance, and R stays small.
+"""
 
 from __future__ import annotations
 
@@ -69,9 +72,9 @@ def test_the_factor_of_a_matrix_with_negative_similarities():
 
 @pytest.mark.parametrize(("weight", "hops"), [(0.3, 60), (1.0, 150)])
 def test_the_series_for_large_graphs_gives_the_inverse(weight, hops):
-    """The series is for graphs beyond the dense limit.
+    """The series is for graphs that are too large for a dense inverse.
 
-    On a grid its terms shrink like (4w/(1 + 4w))ⁿ, so enough terms give all digits.
+    On a grid with edges of weight w, its terms shrink like (4w/(1 + 4w))ⁿ, so enough terms give all digits.
     """
     edges = grid_edges(7)
     A = sparse.csr_array(np.linalg.inv(inverse(edges, [weight] * len(edges), 49)).round(12))

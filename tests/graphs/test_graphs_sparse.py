@@ -107,6 +107,7 @@ def test_medium_graphs_equal_the_dense_inverse(edges, k, identity):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("shape", ["random", "tree", "regular", "hub"])
 def test_the_bounds_of_huge_graphs_hold_on_small_ones(shape, seed, identity, monkeypatch):
+    """With these lower limits, a graph of 200 tasks takes the path of a huge one."""
     monkeypatch.setattr(extent, "_DENSE_BLOCK", 0)
     monkeypatch.setattr(extent, "_BALL", 24)
     monkeypatch.setattr(extent, "_MAX_BALLS", 20)

@@ -1,4 +1,4 @@
-"""The core equals the reference: every margin, flag, stored example and coefficient, on streams made by hypothesis.
+"""The core equals the reference: every margin, flag, stored example and weight, on streams made by hypothesis.
 
 If two numbers that a rule compares differ by less than 1e-10 (a margin and 0, δ² and η², two eviction scores), rounding
 decides the comparison, and either branch is right. The core then continues from the state of the reference.
@@ -64,18 +64,20 @@ def scripts(draw, n_classes, n_bulk):
 
 
 def settings_of(case, script):
+    """Return settings with the limits of the script and the other parameters of the learner, which may be a preset."""
     rule, graph = case.learner.rule, case.graph(range(N_TASKS))
-    return make_settings(
-        rule=rule, kernel=case.kernel, graph=graph, n_features=N_FEATURES,
+    settings = make_settings(
+        rule=rule, kernel=case.kernel if "kernel" in case.parameters else None, graph=graph, n_features=N_FEATURES,
         n_outputs=1 if case.n_classes == 2 else case.n_classes, sparse=case.sparse, dtype=case.dtype,
         capacity=None if rule == "perceptron" else script.capacity,
         pool=script.pool if case.sparse and rule != "perceptron" else None,
-        **{
-            "random_budget_perceptron": {"seed": 11},
-            "budget_projectron": {"eta": script.eta},
-            "shared_projectron": {"eta": script.eta, "max_task_rows": script.max_task_rows},
-        }.get(rule, {}),
     )  # fmt: skip
+    drawn = {
+        "random_budget_perceptron": {"random_state": 11},
+        "budget_projectron": {"eta": script.eta},
+        "shared_projectron": {"eta": script.eta, "max_task_rows": script.max_task_rows},
+    }.get(rule, {})
+    return case.model(budget=settings.capacity, **drawn)._with_rule(settings)
 
 
 class Lockstep:
@@ -124,8 +126,12 @@ class Lockstep:
             self.rows[row], np.array([code], np.int32), self.task_ids[task : task + 1], self.clusters[task : task + 1]
         )
 
-    def stored(self, engine):
-        """Return the stored examples of an engine, in order of arrival."""
+    def learned(self, engine):
+        """Return the stored examples of an engine in order of arrival; if it stores none, the weights of the tasks."""
+        state = engine.state()
+        if "vectors" in state:
+            order = np.argsort(state["task"])
+            return {name: np.asarray(state[name])[order] for name in ("task", "vectors")}
         active = engine.active()
         order = np.argsort(active["arrival"])
         rows = active["rows"].toarray() if sparse.issparse(active["rows"]) else active["rows"]
@@ -133,11 +139,11 @@ class Lockstep:
         return slots | {"rows": rows[order], "coef": active["coef"][:, order]}
 
     def difference(self):
-        """Return the first difference between the stored examples, as text; None if they agree."""
-        a, b = self.stored(self.core), self.stored(self.reference)
+        """Return the first difference between what the engines have learned, as text; None if they agree."""
+        a, b = self.learned(self.core), self.learned(self.reference)
         for name in a:
             # The precision of coefficients depends on the condition of the Gram matrix; margins are more precise.
-            tolerance = 1e-6 if name == "coef" else 0
+            tolerance = 1e-6 if name in ("coef", "vectors") else 0
             if a[name].shape != b[name].shape or np.abs(a[name] - b[name]).max(initial=0.0) > tolerance:
                 return f"{name} {a[name]} and {b[name]}"
         return None
@@ -156,9 +162,6 @@ class Lockstep:
     def rounding_decides(self, before, event, f_core, f):
         """Whether a comparison in this event is so close that rounding decides it."""
         row, task, code = event
-        rule = before.rule
-        x = next(iter(rule.store.instances(self.rows[row])))
-        t = rule.with_kernel_row(x, int(self.task_ids[task]), int(self.clusters[task]))
         for margins in (np.atleast_1d(f_core), np.atleast_1d(f)):
             others = np.sort(np.delete(margins, code) if len(margins) > 1 else np.zeros(1))
             gaps = np.append(
@@ -166,8 +169,11 @@ class Lockstep:
             )
             if ((gaps != 0) & (np.abs(gaps) < TIED)).any():
                 return True
-        if not hasattr(rule, "gram"):
+        rule = before.rule
+        if getattr(rule, "gram", None) is None:
             return False
+        x = next(iter(rule.store.instances(self.rows[row])))
+        t = rule.with_kernel_row(x, int(self.task_ids[task]), int(self.clusters[task]))
         _, delta2 = rule.gram.project(t.k, t.k_tt)
         if abs(delta2 - rule.eta2) < TIED or abs(t.k_tt - rule.eta2) < TIED:
             return True
@@ -188,6 +194,8 @@ class Lockstep:
 def test_the_core_equals_the_reference_on_random_streams(case, is_long):
     if case.tolerance > 1e-9 or "no_mistake_no_change" in case.learner.exemptions:
         pytest.skip("rounding decides too many branches; the law `core_is_reference` compares the margins")
+    if getattr(case.learner, "relations", None) in ("covariance", "batch"):
+        pytest.skip("the relations amplify rounding errors; the law `core_is_reference` compares the margins")
 
     @given(script=scripts(case.n_classes, 1000 if is_long else 120))
     def engines_agree(script):

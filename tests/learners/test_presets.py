@@ -84,7 +84,7 @@ def test_wrong_parameters_are_refused(kind, parameters, name):
 @pytest.mark.parametrize("budget", [8, "40 KiB"])
 @pytest.mark.parametrize("engine", ["core", "numpy"])
 def test_merged_sparse_rows_have_the_features_of_both_and_stay_within_the_budget(budget, engine):
-    """Every row has two of 60 features; a merged one has more."""
+    """Every row has at most two of 60 features. A merged row may have more."""
     if engine == "core" and not native.available:
         pytest.skip("built without a compiler")
     rng = np.random.default_rng(3)
@@ -125,7 +125,7 @@ def test_a_smaller_budget_is_kept_after_a_resize(preset):
 
 
 def test_a_weight_scales_the_step():
-    """One example of weight 0.5 has half of the coefficient of a constant step, and a weight of 0 changes nothing."""
+    """With a constant step, an example of weight 0.5 gets half of the coefficient. One of weight 0 is not stored."""
     make = lambda: BudgetSgd(step="constant", rate=0.4, kernel=kernels.Gaussian(1.0))  # noqa: E731
     half = make().partial_fit(X[:1], [1], classes=[0, 1], sample_weight=[0.5])
     assert half.active_set_.coef.tolist() == pytest.approx([0.2 / half.graph.c_g**2])

@@ -98,7 +98,7 @@ def test_a_size_in_bytes_of_other_learners_cannot_change(rule, is_sparse):
 
 
 def rings(n, is_sparse=False, seed=4):
-    """Dense rows with a circular boundary, or sparse rows of words that are evidence for one class each. No tasks."""
+    """Return dense rows with a circular boundary, or sparse rows of words, each of which is evidence for one class."""
     rng = np.random.default_rng(seed)
     if not is_sparse:
         X = rng.normal(size=(n, 4))
@@ -121,7 +121,7 @@ def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
     model.resize("1 MiB")
     after = model.decision_function(test)
     if is_sparse:
-        # A bucket of the larger table may receive the hashes of two old buckets, and then has room for half of them.
+        # A bucket of the larger table may cover hashes of two old buckets, and then has room for half of their cells.
         assert np.mean((after > 0) == (before > 0)) > 0.9
     else:
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)

@@ -2,6 +2,8 @@
 
     φ(x)_c = Σ_{f mod m = c} x_f                       on a mistake:  w ← w + r y φ(x)
 
+x_f is column f of the row x, m the number of cells, w their weights, r the length of a step, and y is ±1.
+
     weights  w (outputs, m)     hits  updates per cell (m,)     rate  r     cells  m
 """
 

@@ -1,4 +1,4 @@
-"""HashedPerceptron, a learner that this package does not have: the tests add it."""
+"""HashedPerceptron, a learner that the tests add to a copy of the package."""
 
 from __future__ import annotations
 

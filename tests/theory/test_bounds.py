@@ -81,7 +81,7 @@ def easy(seed: int, n: int = 3000, share: float = 0.6, flipped: float = 0.0) -> 
 
 
 def first_axis(graph: graphs.TaskGraph) -> theory.Comparator:
-    """The comparator that is the first unit vector for every task: it classifies `easy` without mistakes."""
+    """The comparator that is the first unit vector for every task. On `easy`, only flipped labels are its mistakes."""
     return theory.linear_comparator(range(K), np.eye(1, 3).repeat(K, axis=0), graph)
 
 
@@ -137,7 +137,7 @@ GRAPHS = {
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
 @pytest.mark.parametrize("seed", range(4))
 def test_no_stream_violates_a_theorem(graph: graphs.TaskGraph, seed: int) -> None:
-    """Streams that are noisy, non-linear, or have adversarial labels; two comparators, each at its best scale."""
+    """The streams are noisy, non-linear, or have adversarial labels. Each of two comparators has its best scale."""
     noise, form = [0.0, 0.3][seed % 2], ["linear", "gaussian"][seed // 2]
     data, _ = synthetic.stream(600, d=5, n_tasks=4, relatedness=0.6, noise=noise, form=form, seed=seed)
     kernel = kernels.Gaussian(gamma=0.2)
@@ -157,7 +157,7 @@ def test_no_stream_violates_a_theorem(graph: graphs.TaskGraph, seed: int) -> Non
 
 
 def _adversarial_labels(model: Any, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """Labels that make every prediction a mistake."""
+    """Return labels that make every prediction of the model a mistake."""
     labels = []
     for x, task in zip(X, tasks, strict=True):
         is_fitted = hasattr(model, "n_seen_")

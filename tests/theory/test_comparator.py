@@ -1,4 +1,4 @@
-"""Norms, losses and shifts of comparators, each compared with another way to compute it."""
+"""Norms, margins and shifts of comparators, each compared with another way to compute it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_tasks_that_are_not_named_do_not_increase_the_norm() -> None:
         weights = np.array([partial.weights[0], partial.weights[1], c, partial.weights[2], e])
         return theory.Comparator(tuple("abcde"), partial.rows, weights, KERNEL, GRAPH).largest_norm
 
-    # The gradient of the squared norm is 0 if c is this weighted mean. Task e is isolated, so its best weights are 0.
+    # The gradient of the squared norm with respect to c is 0 here. Task e is isolated, so its best weights are 0.
     best_c = (0.5 * partial.weights[0] + 2.0 * partial.weights[1] + 3.0 * partial.weights[2]) / (
         1 + 0.5 + 2.0 + 3.0
     )

@@ -57,7 +57,7 @@ def test_similarities_follow_from_resistances(graph: graphs.Explicit) -> None:
 
 @given(weighted_graphs())
 @settings(deadline=None, max_examples=60)
-def test_c_g_lies_between_complete_and_isolated(graph: graphs.Explicit) -> None:
+def test_c_g_is_1_only_with_isolated_tasks(graph: graphs.Explicit) -> None:
     inverse = graphs.similarity_matrix(graph)
     assert graph.c_g == pytest.approx(math.sqrt(inverse.diagonal().max()))
     if np.bincount(graph.component).min() == 1:

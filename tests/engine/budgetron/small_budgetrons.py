@@ -1,6 +1,7 @@
 """Settings of small Budgetrons, and streams for them.
 
-They do not use the constants of the planner, so tuning the planner changes none of these tests.
+The settings are made without the planner (`sizes/plan.py`), so a change of the planner's constants does not change the
+tests that use them.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ def small_settings(
     graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", full_covariance=True, frequencies=9,
     mixed=False, bins=8, frequent=(), **more
 ):  # fmt: skip
-    """Return settings with every kind of part, each as small as possible; without binned columns if `bins` is 0.
+    """Return settings with small parts of every kind. If `bins` or `frequencies` is 0, parts of that kind are left out.
 
-    A model on sparse rows has a table. With `frequent`, it has the parts for dense rows too, on those of these columns
-    that exist. With `mixed`, the first filter learns by AdaGrad, and with one output several filters assume that some
-    labels are random.
+    A model on sparse rows has a table only. `frequent` adds the parts for dense rows, which see the columns of
+    `frequent` that are below `d`. With `mixed`, the first filter learns by AdaGrad, and with two classes three filters
+    assume that some labels are random.
     """
     if isinstance(graph, str):
         graph = GRAPHS[graph]
@@ -67,7 +68,7 @@ def small_settings(
 
 
 def small_stream(n, d=4, classes=2, is_sparse=False, dtype="float64", seed=0):
-    """Return rows (some of their numbers are 0), codes that depend on the task, and tasks."""
+    """Return rows with some zeros, the codes of their classes, which depend on the task, and tasks."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * rng.choice([1.0, 5.0], size=d) + rng.choice([0.0, 2.0], size=d)
     X[rng.random(X.shape) < 0.3] = 0.0

@@ -131,7 +131,7 @@ def interval(n=4000, d=12, seed=0):
 
 
 def chessboard(n=8000, d=10, seed=0):
-    """Two of the columns are a place on a board of three times three fields; the label is the colour of the field."""
+    """Two of the columns are a place on a board of three times three squares. The label is the colour of the square."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0, 3, size=(n, d))
     return X, (np.floor(X[:, 2]) + np.floor(X[:, 5])) % 2 > 0
@@ -142,8 +142,8 @@ def chessboard(n=8000, d=10, seed=0):
 def test_steps_and_pairs_of_columns_are_learned(made, limit):
     """The limits separate learning with bins from learning without them.
 
-    With three seeds, the errors in the second half were 18 to 25 % (interval) and 40 to 41 % (chessboard) without
-    bins, and 6 to 10 % and 16 to 25 % with bins.
+    With three seeds, the errors in the second half were 18 to 22 % (interval) and 41 to 42 % (chessboard) without the
+    part for bins, and 6 to 10 % and 15 to 25 % with it.
     """
     X, y = made()
     margins = Budgetron().predict_then_learn(X, y)

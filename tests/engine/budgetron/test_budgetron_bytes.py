@@ -92,7 +92,7 @@ def test_a_number_of_examples_limits_everything_but_the_rows_of_tasks(d, classes
 @pytest.mark.parametrize("budget", ["32 KiB", "96 KiB", "5 MiB"])
 @pytest.mark.parametrize("shape", [(3, 2), (40, 9), (400, 2)], ids=str)
 def test_any_byte_budget_is_kept_or_refused(shape, budget, graph, all_graphs):
-    """A budget that is too small is refused at the first block; the message says how many bytes are needed."""
+    """A budget that is too small is refused at the first block. The message says how many bytes suffice."""
     d, classes = shape
     rng = np.random.default_rng(6)
     X, y, tasks = rng.normal(size=(400, d)), rng.integers(classes, size=400), rng.integers(5, size=400)

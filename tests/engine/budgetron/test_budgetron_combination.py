@@ -1,4 +1,8 @@
-"""The combination of the beliefs: one step computed by hand, beliefs that complement each other, and its cost."""
+"""The combination of the beliefs: one step computed by hand, beliefs that complement each other, and its cost.
+
+The symbols are those of `combination`: ℓ_b is the margin of belief b and m that of the mixture. The combination is
+z = m + Σ_b β_b x_b with x_b = ℓ_b − m, and P is the covariance of β.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ def run(f, codes, weight=1.0):
 
 
 def test_one_step_computed_by_hand():
-    """Before the first step z = m, and P is a multiple of the identity, so β moves along u."""
+    """Before the first step, z = m and P is a multiple of the identity. So β moves along u, u_b = (1 − p_y) x_b."""
     f = np.array([[2.0], [-1.0]])
     m = mixture.margins(f, np.full(2, 0.5))
     combination = Combination(2)
@@ -46,7 +50,7 @@ def test_one_step_computed_by_hand():
 
 
 def test_a_variance_never_exceeds_its_prior():
-    """A belief that always agrees with the mixture has x = 0: its variance would grow without a limit."""
+    """A belief that always agrees with the mixture has x = 0. Without the limit, its variance would grow for ever."""
     rng = np.random.default_rng(0)
     combination = Combination(2)
     for _ in range(500):
@@ -70,8 +74,11 @@ def test_beliefs_with_opposite_errors_are_averaged():
     assert combination.w[1] > 0.99
 
 
-def test_it_costs_little_where_one_belief_is_best():
-    """One belief is right, and the others are noise. Mixing m and z costs at most ln 2, plus the sharing of weights."""
+def test_the_combination_costs_little_where_one_belief_is_best():
+    """One belief is right, and the others are noise.
+
+    Averaging m and z costs at most ln 2, and what `mixture.SHARE` costs: each step divides this share of the weight.
+    """
     rng = np.random.default_rng(2)
     f = rng.normal(scale=1.5, size=(3000, 6))
     codes = (rng.random(3000) < 1 / (1 + np.exp(-f[:, 0]))).astype(int)
@@ -80,7 +87,7 @@ def test_it_costs_little_where_one_belief_is_best():
     assert log_loss(combined, codes).sum() <= log_loss(mixed, codes).sum() + np.log(2) + sharing
 
 
-def test_coefficients_give_the_margin_where_all_beliefs_agree_nearly():
+def test_coefficients_give_the_margin_where_all_beliefs_nearly_agree():
     """Explanations use Σ_b c_b ℓ_b. Its difference from the margin vanishes as the beliefs become equal."""
     rng, combination = np.random.default_rng(3), Combination(3)
     combination.beta, combination.w = np.array([0.3, -0.2, 0.5]), np.array([0.1, 0.9])
@@ -96,14 +103,14 @@ def test_coefficients_give_the_margin_where_all_beliefs_agree_nearly():
 def test_a_sleeping_belief_keeps_its_beta():
     rng = np.random.default_rng(5)
     combination, _, _ = run(rng.normal(size=(200, 3)), rng.integers(2, size=200))
-    combination.P[1, [0, 2]] = combination.P[[0, 2], 1] = 0.0  # β of other beliefs then says nothing about it
+    combination.P[1, [0, 2]] = combination.P[[0, 2], 1] = 0.0  # so that the step of the others does not move β_1
     before, awake = combination.beta.copy(), np.array([0, 2])
     combination.learn(np.log([[0.3, 0.7], [0.6, 0.4]]), awake, np.zeros(1), 1, 1.0)
     assert combination.beta[1] == before[1] and (combination.beta[awake] != before[awake]).all()
 
 
 def test_a_combination_of_three_classes():
-    """Each of two beliefs sees its own noise. Their sum has twice the signal, so it predicts better than each."""
+    """The labels follow twice the signal. Each of two beliefs is the signal plus own noise, so their sum is better."""
     rng = np.random.default_rng(6)
     signal = rng.normal(size=(3000, 3))
     codes = (2 * signal + rng.gumbel(size=signal.shape)).argmax(axis=1)
@@ -120,24 +127,24 @@ def test_a_combination_of_three_classes():
     assert combined < mixed - 0.03
 
 
-def test_heavy_examples_and_sure_beliefs_leave_it_finite():
+def test_heavy_examples_and_confident_beliefs_keep_the_combination_finite():
     rng = np.random.default_rng(7)
-    f = 30 * rng.normal(size=(2000, 4))  # often sure, and wrong half of the time
+    f = 30 * rng.normal(size=(2000, 4))  # often confident, and wrong half of the time
     combination, _, combined = run(f, rng.integers(2, size=2000), weight=1e9)
     assert np.isfinite(combination.P).all() and np.isfinite(combined).all()
     # Before the probabilities of m and z are averaged, those below one in a million are set to one in a million.
     assert np.abs(combination.beta).max() < 2 and np.abs(combined).max() <= -mixture.MIN_LOG_PROBABILITY + 1e-9
 
 
-def test_it_predicts_better_than_any_belief_alone():
-    """Columns with a threshold, and others with a linear effect: no single belief has both."""
+def test_a_budgetron_predicts_better_than_its_mixture_alone():
+    """Some columns have a threshold, and others a linear effect. No single belief describes both well."""
     rng = np.random.default_rng(8)
     X = rng.normal(size=(6000, 6))
     score = 2 * X[:, :3].sum(axis=1) + 3 * (X[:, 3] > 0.3) - 3 * (np.abs(X[:, 4]) < 0.5)
     y = score + rng.logistic(size=6000) > 0
     model = Budgetron()
     margins = model.predict_then_learn(X, y)
-    # The same stream without the combination: its β are set to 0 before every block of 50 rows.
+    # The same stream nearly without the combination: its β are set to 0 after every block of 50 rows.
     plain, mixed = Budgetron(), []
     for at in range(0, 6000, 50):
         mixed.append(plain.predict_then_learn(X[at : at + 50], y[at : at + 50], classes=[False, True]))

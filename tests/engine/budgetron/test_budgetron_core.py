@@ -4,8 +4,9 @@ The tests cover every part, graph and kind of rows.
 
 Tolerances: AdaGrad and the table have float32 weights, so the relative rounding error of a weight is 6e-8. The engines
 add in different orders, so a weight may be rounded differently. Margins are sums of at most a few dozen weights of
-about 1, and an update does not amplify a difference. A tolerance of 1e-5 allows about 170 such rounding errors.
-Linear filters and the latent part are in float64, where the tolerance is 1e-9.
+about 1, and an update does not amplify a difference. A tolerance of 1e-5 allows about 170 such rounding errors. The
+forms in `FLOAT64` have only linear filters and the latent part, which are in float64, and bins, whose float32 weights
+both engines round alike. Their tolerance is 1e-9.
 """
 
 from __future__ import annotations
@@ -93,7 +94,10 @@ def test_the_core_equals_the_reference_for_every_part_and_graph(
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("form", FORMS)
 def test_results_do_not_depend_on_how_blocks_are_cut(form, graph, data):
-    """Results are equal to the last bit in either engine. There are so few task rows that some are evicted."""
+    """In either engine, results are equal to the last bit.
+
+    Models of dense rows have fewer task rows than tasks, so that rows are evicted, except on `pooled` and `edges`.
+    """
     n_outputs, seed = data.draw(st.sampled_from([1, 3])), data.draw(st.integers(0, 2**20))
     cuts = [0, *sorted(data.draw(st.lists(st.integers(1, 59), max_size=5, unique=True))), 60]
     settings = small_settings(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 2, **FORMS[form])
@@ -110,7 +114,7 @@ def test_results_do_not_depend_on_how_blocks_are_cut(form, graph, data):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("d", [1, 2, 40])
 def test_the_core_equals_the_reference_with_few_and_many_columns(form, d, make_settings, stream, learn):
-    """Also without task rows (pooled), and with many classes."""
+    """The margins agree without task rows (`pooled`), and with 30 classes."""
     for graph, n_outputs in (("pooled", 1), ("complete", 30)):
         settings = make_settings(graph, d=d, n_outputs=n_outputs, **FORMS[form])
         X, codes, tasks = stream(40, d=d, classes=max(2, n_outputs), **rows_of(form))
@@ -121,7 +125,7 @@ def test_the_core_equals_the_reference_with_few_and_many_columns(form, d, make_s
 @pytest.mark.parametrize("size", [1e-320, 1e-200, 1e30, 1e70])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, make_settings, stream, learn):
-    """Even with the largest values that rows may have, nothing overflows, and typical sizes fit in float32."""
+    """Nothing overflows for values up to about 1e71, and typical sizes fit in float32."""
     settings = make_settings(is_sparse=is_sparse)
     X, codes, tasks = stream(60, is_sparse=is_sparse)
     X = X * size

@@ -89,19 +89,19 @@ def test_rates_and_lapse_rates_that_no_filter_can_have_are_refused(make_settings
 
 @needs_core
 def test_own_weights_that_drift_are_followed():
-    """Errors were 20.7 % without the belief that learns by AdaGrad, and 17.5 % with it. The limit is between them."""
+    """Errors were 19.0 % without the filter that learns by AdaGrad, and 16.4 % with it. The limit is between them."""
     shift = Shift(angle=180.0, begin=0.0, end=1.0, alike=False)
     made = synthetic.stream(20_000, d=50, n_tasks=8, relatedness=0.8, noise=0.05, shift=shift, seed=3)
     X, y, tasks = made.dataset.X, made.dataset.y, made.dataset.tasks
     margins = Budgetron().predict_then_learn(X, y, tasks=tasks)
-    assert ((margins > 0) != y).mean() < 0.19
+    assert ((margins > 0) != y).mean() < 0.175
 
 
 @needs_core
 def test_wrong_labels_cost_little_more_than_themselves():
-    """5 % of the labels are wrong. The limit separates two designs.
+    """5 % of the labels are wrong.
 
-    Errors were 10.9 % without a belief that has a lapse rate, and 10.5 % with it.
+    Errors were 11.1 % without the filter that has a lapse rate, and 10.2 % with it. The limit is between them.
     """
     wrong = []
     for seed in range(3):

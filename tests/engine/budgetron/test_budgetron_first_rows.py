@@ -21,7 +21,7 @@ KINDS = ["core"] * native.available + ["numpy"]
 
 
 def numbers(n, seed=0):
-    """Rows of six numbers inside and outside of a ball, as CSR; a fifth of the numbers are 0.
+    """Return CSR rows of six numbers, a fifth of which are 0, and whether the unscaled row is outside of a ball.
 
     Two more columns have one non-zero each, in rows 12 and 25, so that all `MAX_ROWS` rows are kept.
     """
@@ -32,7 +32,7 @@ def numbers(n, seed=0):
 
 
 def words(n, length, d=5000, seed=0, values="presence"):
-    """Rows of words, whose frequencies follow Zipf's law: their presence, counts, or weights such as tf-idf."""
+    """Rows of words, whose frequencies follow Zipf's law. Values are presence, counts, or weights such as tf-idf."""
     rng = np.random.default_rng(seed)
     frequencies = 1 / (np.arange(d) + 2.7)
     drawn = rng.choice(d, p=frequencies / frequencies.sum(), size=(n, length))
@@ -53,7 +53,7 @@ def block_of(X):
 
 
 def first_rows_of(X):
-    """The first rows of a stream, as an engine would keep them."""
+    """Return the first rows of a stream that an engine keeps."""
     block = block_of(sparse.csr_matrix(X))
     none = FirstRows.none(Budgetron()._settings(X, _two_classes(), Budgetron().graph)[0])
     return none.plus(block.part(0, none.room(block)))
@@ -84,9 +84,9 @@ def test_text_has_no_frequent_columns(values, length):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_of_the_same_norm_contain_no_numbers(dtype):
-    """Rows that all have the same norm count as weights of words, and as numbers if they are not normalised.
+    """If all rows have the same norm, their values count as weights of words. Without normalisation they are numbers.
 
-    Rows of signs have the same norm too, but all their values have the same size, so they are not weights of words.
+    Rows of signs also have equal norms, but all their values have the same size, so they are not weights of words.
     """
     X = words(100, 20, d=40, values="counts")
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
@@ -248,16 +248,21 @@ def test_a_forgotten_task_is_not_learned_again(engine):
 
 
 @pytest.mark.parametrize("engine", KINDS)
-def test_weights_and_offsets_of_the_first_rows_are_learned_again(engine):
-    """A model whose first rows have weight 0 has learned nothing from them after it has begun again."""
+def test_the_first_rows_are_learned_again_with_their_weights_and_offsets(engine):
+    """After the second beginning, the model equals a new one with the same plan that has learned the first rows."""
     X, y = numbers(66)
-    weights = np.concatenate([np.zeros(64), np.ones(2)])
+    weights, offsets = np.tile([0.0, 1.0, 0.3], 22), np.linspace(-3, 3, 66)
     model = Budgetron("100 KiB", engine=engine)
-    offsets = np.linspace(-3, 3, 66)
     margins = model.predict_then_learn(X, y, classes=[False, True], sample_weight=weights, offset=offsets)
-    new = type(model._engine)(model._engine.settings)
-    expected = new.margins(X[64], np.zeros(1, np.int64), np.zeros(1, np.int64), offsets=offsets[64:65])
-    assert np.allclose(margins[64], expected) and abs(expected[0] - offsets[64]) < 0.2
+    ids, offset_of_probe = np.zeros(64, dtype=np.int64), offsets[64:65]
+
+    def margin_after(weights, offsets):
+        new = type(model._engine)(model._engine.settings)
+        new.learn(X[:64], y[:64].astype(np.int32), ids, ids, weights, offsets)
+        return new.margins(X[64], ids[:1], ids[:1], offsets=offset_of_probe)[0]
+
+    assert margins[64] == margin_after(weights[:64], offsets[:64])
+    assert margins[64] not in (margin_after(None, offsets[:64]), margin_after(weights[:64], np.zeros(64)))
 
 
 @pytest.mark.parametrize("engine", KINDS)

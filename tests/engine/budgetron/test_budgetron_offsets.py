@@ -1,4 +1,4 @@
-"""Another model's score as an offset: both engines add it to f of every belief, for margins and for updates."""
+"""Offsets, the scores of another model: both engines add them to f of every belief, to predict and to learn."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ FLOOR = 3.0  # its variances never fall below a tenth of the prior
 
 
 def only_filters(graph="complete", **more):
-    """Settings with filters only, so that the numbers of filter k in a row begin at 2 (D + 1) k."""
+    """Settings with filters only. With two classes, the numbers of filter k in a task's row begin at 2 (D + 1) k."""
     return small_settings(graph, d=D, frequencies=0, latent=0, bins=0, **more)
 
 
 def short_row_of(state, task_id, n_slots):
-    """The own weights of a task and their variances in its short row, or None if it has none."""
+    """The own weights of a task and their variances in its short row, or None if it has no short row."""
     slot = int(slots_of(np.int64(task_id), n_slots))
     if np.asarray(state[f"{PART}_short_owner"])[slot] != task_id:
         return None
@@ -36,7 +36,7 @@ def short_row_of(state, task_id, n_slots):
 
 
 def row_of(state, task_id):
-    """The own weights and their variances of one task in the filter with short rows."""
+    """The own weights of a task and their variances in its row, of the filter with short rows."""
     at = np.asarray(state["row_id"]).tolist().index(task_id)
     row = np.asarray(state["row_values"]).reshape(len(state["row_id"]), -1)[at]
     first = 2 * (D + 1)
@@ -57,7 +57,7 @@ def test_an_evicted_row_is_kept_in_a_short_row_and_comes_back(kind):
     weights, variances = row_of(engine.state(), 7)
     assert np.abs(weights).max() > 0.1 and variances.min() < PRIOR
     assert short_row_of(engine.state(), 7, n_slots) is None  # as long as a task has a row, it needs no short row
-    for task in (8, 9) * 20:  # each lowers the count of the oldest row by 1, until it is 0
+    for task in (8, 9) * 20:  # task 8 gets the second row; task 9 lowers the count of row 7 to 0, and takes its place
         learn_rows(engine, *one_task(task, 1, seed=task))
     state = engine.state()
     assert 7 not in state["row_id"]
@@ -66,13 +66,14 @@ def test_an_evicted_row_is_kept_in_a_short_row_and_comes_back(kind):
     np.testing.assert_array_equal(kept[1], variances.astype(np.float32))
     learn_rows(engine, *one_task(7, 40, seed=1))
     assert 7 in engine.state()["row_id"]
-    # Variances only fall, here to the floor. In a row that began at the prior again, most would still be above it.
+    # Variances only fall, here to the floor. The task has its row again for the last ten examples. If this row had
+    # begun at the prior, most variances would still be above the floor.
     np.testing.assert_allclose(row_of(engine.state(), 7)[1], FLOOR)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_task_without_a_row_learns_in_its_short_row(kind):
-    """Two tasks have all rows. A third one learns like a model that has a row for it."""
+    """Two tasks have all rows. In its short row, a third task learns the same weights as in a model with three rows."""
     n_slots = 1000
     small, large = (kind(only_filters(max_task_rows=rows, short_rows=n_slots)) for rows in (2, 3))
     margins = []
@@ -82,7 +83,8 @@ def test_a_task_without_a_row_learns_in_its_short_row(kind):
         margins.append(learn_rows(engine, *one_task(7, 4, seed=0))[0])
     assert 7 not in small.state()["row_id"] and 7 in large.state()["row_id"]
     weights, variances = short_row_of(small.state(), 7, n_slots)
-    # Other filters have no short rows. So only the weights of this one are equal: its steps depend on its own margins.
+    # The other filters have no short rows, so their weights for the task differ, and so do the margins of the models.
+    # The steps of a filter depend only on its own margins.
     np.testing.assert_allclose(weights, row_of(large.state(), 7)[0], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(variances, row_of(large.state(), 7)[1], rtol=1e-4)
     assert not np.array_equal(*margins)
@@ -154,7 +156,7 @@ def errors_at_the_end(model, X, y, tasks):
 
 @pytest.mark.parametrize(("n_tasks", "d"), [(5, 8), (30, 6)])
 def test_a_few_tasks_have_own_weights_in_32_kib(n_tasks, d):
-    """Without own weights, about half of the predictions would be wrong: here the tasks share nothing."""
+    """Without own weights, about half of the predictions would be wrong, because the tasks have nothing in common."""
     assert errors_at_the_end(Budgetron(budget="32 KiB"), *different_tasks(n_tasks, d, 6000, seed=n_tasks)) < 0.15
 
 

@@ -33,13 +33,13 @@ def circle_stream(n, seed=0):
 
 FILTERS = {2: "filter2_frequencies", 3: "filter3_frequencies", 4: "filter4_frequencies"}
 FOURIER_PARTS = FILTERS | {6: "adagrad0_frequencies", 7: "adagrad1_frequencies"}
-"""The names of the parts with Fourier features, by their indices."""
+"""The array of the state with the frequencies of each part that has Fourier features, by the index of the part."""
 BEGIN = {name: first_frequencies(max(0, index - 2) if index in FILTERS else 0) for index, name in FOURIER_PARTS.items()}
-"""How many frequencies each of them begins with."""
+"""How many frequencies each of these parts begins with."""
 
 
 def frequencies_of(engine):
-    """How many frequencies every part with Fourier features uses, and how many it may use."""
+    """Return how many frequencies every part with Fourier features uses, and how many it may use."""
     state = engine.state()
     return {name: np.ravel(state[name]).tolist() for name in FOURIER_PARTS.values() if name in state}
 
@@ -79,7 +79,7 @@ def test_both_engines_add_the_same_frequencies(form, make_settings, learn):
 
 
 def test_growing_leaves_margins_as_they_are():
-    """New weights are 0, the others are scaled. The test above compares the core with the definition."""
+    """New weights are 0, and AdaGrad scales the others. `test_both_engines_add_the_same_frequencies` tests the core."""
     rng = np.random.default_rng(3)
     kind = {"full_covariance": True, "shared": True, "own": False}
     filters = [Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, LIMIT, **kind, bank=bank) for bank in (0, 1)]
@@ -179,6 +179,7 @@ def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, heavy, make_settings, l
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 def test_both_engines_reassign_bytes_alike(make_settings, learn):
+    """The bytes of dropped parts become rows of tasks if the heaviest part is linear, and frequencies otherwise."""
     settings = make_settings(**SIZES, rows_may_grow=True, max_task_rows=4)
     X, codes, tasks = circle_stream(700)
     for heavy in (0, 2, 3, 6):
@@ -214,7 +215,7 @@ def test_block_sizes_do_not_matter_when_rows_are_added(make_settings, learn):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_the_filter_with_the_right_bandwidth_gets_the_weight(kind):
-    """A chessboard of sixteen squares of two classes: only the filter with detailed features can separate them."""
+    """The classes are the colours of a chessboard of sixteen squares. Only detailed features can separate them."""
     rng = np.random.default_rng(0)
     X = rng.random((1500, 2))
     y = np.floor(4 * X).sum(axis=1) % 2
@@ -257,7 +258,7 @@ SLEEPING = 6  # AdaGrad at the first rate
 
 
 def with_a_sleeping_part(kind, settings, learn):
-    """Return an engine in which part SLEEPING had little weight for SLEEP_AFTER examples, and further examples."""
+    """Return an engine in which part SLEEPING has had little weight for SLEEP_AFTER examples, and 100 more examples."""
     X, codes, tasks = circle_stream(700)
     engine = kind(settings)
     learn(engine, X[:600], codes[:600], tasks[:600])

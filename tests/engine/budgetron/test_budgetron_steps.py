@@ -1,4 +1,4 @@
-"""Steps, filters, mixture, scaler, hashes and features, compared with bisection and with values computed by hand."""
+"""Steps, filters, mixture, scaler, hashes and Fourier features, each tested without an engine."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_step_size_equals_that_of_bisection(f, omega, v):
 
 @pytest.mark.parametrize("omega", [1e3, 1e9])
 def test_no_sample_weight_makes_a_step_too_long(omega):
-    """After its step, an example of any weight is predicted right, with a margin that grows only as log(weight)."""
+    """After its step, a heavy example is predicted right, with a margin that grows only like log(weight)."""
     alpha, _ = step(np.array([-5.0]), 1, omega, 2.0)
     f = -5.0 + 2.0 * alpha[0]
     assert 0 < f < 2 * math.log(omega * 2.0)
@@ -216,7 +216,7 @@ def test_hashes_become_integers_with_a_gaussian_distribution():
 
 
 def test_fourier_features_have_the_gaussian_kernel():
-    """The mean of cos(ω·(x − y)) over the frequencies of each γ is exp(−γ‖x − y‖²), up to about 1/√count."""
+    """The mean of cos(ω·(x − y)) over the frequencies with the same γ is exp(−γ‖x − y‖²), up to 4/√(their number)."""
     d, count = 6, 8000
     fourier = FourierFeatures(d, 1.0, [0.5])
     fourier.resize(count)

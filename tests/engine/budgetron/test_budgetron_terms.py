@@ -1,4 +1,4 @@
-"""Explanations: in both engines the terms of every part add up to f, and belong to the right source."""
+"""Explanations: in both engines the terms add up to the weighted margins of the beliefs, and have the right source."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_terms_add_up_to_the_weighted_sum_of_the_beliefs(form, graph, n_outputs)
 @pytest.mark.parametrize("form", ["dense", "sparse", "frequent"])
 @pytest.mark.parametrize("kind", ENGINES)
 def test_each_graph_has_only_its_sources_of_terms(kind, form):
-    """Which sources a graph has: 0 shared weights, 1 the task's own weights, 2 those of related tasks.
+    """The sources are 0, weights that all tasks share; 1, the task's own weights; and 2, weights of related tasks.
 
     Disconnected tasks share nothing. Pooled tasks have nothing of their own. Only graphs with edges or clusters, and
     models that learn relations (the latent part), have terms of related tasks.

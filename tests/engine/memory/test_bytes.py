@@ -132,7 +132,7 @@ def test_byte_budgets_are_kept_at_every_step(name, kind, budget):
 )
 @pytest.mark.parametrize("budget", [50, "1 MiB"])
 def test_memory_is_bounded_on_a_stream_of_new_tasks(learner, budget, n_tasks):
-    """Each task occurs once. The memory stays within the bound that was computed before the first example."""
+    """Each task occurs once. The memory stays within the byte budget, or within the bound that the settings imply."""
     if "budget" not in learner().get_params():
         pytest.skip("this learner has no budget")
     rng = np.random.default_rng(2)

@@ -35,7 +35,7 @@ def settings_of(rule, dtype, capacity=25, eta=0.1, gamma=GAMMA, kernel=None, is_
 
 
 def stream(n, ratio, seed=0, spread=1.0):
-    """Return rows of this mean and spread in float32, codes and tasks; a tenth of the labels is flipped."""
+    """Return float32 rows with column means ±`ratio` and this spread, codes (a tenth of them flipped), and tasks."""
     rng = np.random.default_rng(seed)
     Z, task_ids = rng.normal(size=(n, D)), rng.integers(N_TASKS, size=n)
     concept = rng.normal(size=(N_TASKS, D))
@@ -76,7 +76,7 @@ def test_float32_is_near_float64(rule, ratio):
 @pytest.mark.parametrize("ratio", [0.0, 1e3, 1e4])
 @pytest.mark.parametrize("rule", PROJECTING)
 def test_a_small_eta_with_float32_rows_gives_finite_margins(rule, ratio, eta):
-    """With near-duplicates and a small η, δ² of float32 rows is a rounding error, and must not be used as a divisor."""
+    """With near-duplicates and a small η, δ² of float32 rows is a rounding error. Dividing by it gives huge margins."""
     X, codes, task_ids = stream(1500, ratio, seed=1, spread=0.3)
     X[1::3] = X[::3]  # duplicates
     X[2::3] = (X[::3] + 1e-3 * np.sign(X[::3])).astype(np.float32)
@@ -256,12 +256,12 @@ def test_a_gamma_beyond_float32_is_used(kind):
     assert margins.tolist() == [0.0, 1.0, 1.0, 1.0]
 
 
-def run_drifting_stream(updates, block=2000):
-    """Return the mistakes of both precisions on a stream whose mean drifts, the largest margin, and the engines."""
+def run_drifting_stream(n, block=2000):
+    """Return the mistakes of both precisions on `n` rows whose mean drifts, the largest margin, and the engines."""
     rng = np.random.default_rng(10)
     engines = [native.Engine(settings_of("shared_projectron", dtype, capacity=50)) for dtype in ("float32", "float64")]
     mistakes, largest, mean = [0, 0], 0.0, np.full(D, 1e3)
-    for part in range(updates // block):
+    for part in range(n // block):
         mean = mean + rng.normal(size=D)
         X, codes, task_ids = stream(block, 0.0, seed=part)
         X = (X + mean).astype(np.float32)

@@ -1,8 +1,8 @@
-"""SharedProjectron in the core with more task rows than slots.
+"""SharedProjectron in the core, if there may be at least four times as many task rows as slots.
 
-In this case the core logs evictions before it applies them to the rows, and keeps the Gram matrix of the weights
-instead of their squared norms. The results must agree with the NumPy definition, which does neither. A model that is
-saved and loaded must continue with the same bits, whatever the log contains.
+The core then keeps the Gram matrix of the weights instead of their squared norms. In a clique, it also logs evictions
+before it applies them to the rows. The results must agree with the NumPy definition, which does neither. A model that
+is saved and loaded must continue with the same bits, whatever the log contains.
 """
 
 from __future__ import annotations
@@ -116,14 +116,14 @@ def test_saving_at_any_step_changes_no_bit(graph, limit, n_outputs, is_sparse):
             cut.margins(case.X[:20], case.task_ids[:20], case.clusters[:20])
             cut.active()
     assert same_bits(cut.state(), whole.state())
-    # Some cuts were between evictions of one log, except for sparse rows: their pool is full first, and removing a slot
-    # empties the log.
+    # Some cuts were between evictions of one log. With sparse rows there are none, because the pool is full before the
+    # slots, and then removing a slot empties the log.
     assert len(logs) > 3 or limit == "few" or graph == "path" or is_sparse
 
 
 @pytest.mark.parametrize("graph", ["open", "clusters", "path"])
 def test_a_state_without_the_matrix_continues(graph):
-    """An earlier version saved such states; so do the NumPy engine, and replicas that have exchanged their sums."""
+    """Earlier versions, the NumPy engine, and replicas after an exchange of sums have states without the matrix."""
     case = Case(graph, "evicting", seed=5)
     first = native.Engine(case.settings)
     case.learn(first, 0, 300)
@@ -197,8 +197,8 @@ def test_many_rows_stay_within_the_planned_bytes():
             assert engine.memory_bytes() <= bound <= 1.6 * engine.memory_bytes() + 24 * 1024
 
 
-# With few rows the log is applied when enough of them are `current`, which means that they already include the logged
-# evictions. With many rows it is applied when it has 48 slots.
+# The log is applied when enough rows are `current`, which means that they already include the logged evictions, or when
+# it has 48 slots. The first happens with few rows, the second with many.
 @pytest.mark.parametrize(("capacity", "max_rows", "n", "largest_log"), [(20, 80, 6000, 3), (120, 4800, 11_000, 47)])
 def test_the_weights_of_a_long_stream_do_not_drift(capacity, max_rows, n, largest_log):
     """The Gram matrix is never recomputed. After thousands of evictions it must still agree with the rows."""

@@ -1,4 +1,4 @@
-"""Properties of every rule: stores, classes, budgets, states, forgetting, unusual instances."""
+"""Properties of the five rules of the paper: stores, classes, budgets, states, forgetting, unusual instances."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_zero_vector_is_a_mistake_that_changes_nothing(run, rule):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_same_row_with_changing_labels(run, rule):
-    # The same x with changing labels: f is the number of + minus the number of − among the mistakes before.
+    # f is the number of + minus the number of − among the mistakes before.
     model = run(rule, 2, **settings_of(rule))
     margins, flags = model.learn([(0.3, 0.4)] * 5, [1, 0, 0, 1, 1])
     projects = rule.endswith("projectron")

@@ -98,7 +98,8 @@ def test_the_scale_of_the_graph_changes_nothing(run, stream):
 
 def test_one_long_row_evicts_several_examples(run):
     # Orthonormal rows e0, e1, e2 (+), pool 4. A row of three non-zeros leaves space for one: e0 and e1 are evicted.
-    # M = 4, σ = 2, σμ = 1·1 + 1·1 = 2: 4φ² + 4φ − 4φ² ≤ (15/32)·4, φ = 15/32, for e2 and the new one.
+    # M = 4, σ = 2, σμ = 1·1 + 1·1 = 2: 4φ² + 4φ − 4φ² ≤ (15/32)·4, so φ = 15/32. It is the weight of e2 and of the
+    # new example.
     model = run("forgetron", 8, sparse=True, capacity=10, pool=4)
     X = np.eye(8)[:4].copy()
     X[3] = [0, 0, 0, 1, 1, 1, 0, 0]

@@ -28,7 +28,10 @@ def least_squares(basis, target):
 
 
 def run_definition(X, codes, tasks, S, all_count, B, eta, n_outputs):
-    """Run the rule with (β_l)_j as in its definition. K' is linear, so the features are x itself."""
+    """Run the rule with the full table (β_l)_j. K' is linear, so the features are x itself.
+
+    Return the margins, the stored examples and the table.
+    """
     k = len(S)
     stored: list[int] = []
     beta = np.zeros((k, n_outputs, 0))
@@ -127,7 +130,8 @@ def test_forgetting_a_task_projects_its_examples_on_the_others(run, stream):
     forgotten = state["key"] == a
     assert 0 < forgotten.sum() < 7
     model.engine.forget(a)
-    # Without C_a: β_b = C_b + ½C_c, β_c = C_c + ½C_b, β_a = ½(C_b + C_c); each, as a vector, is projected.
+    # Without C_a: β_b = C_b + ½C_c, β_c = C_c + ½C_b, β_a = ½(C_b + C_c). The vector Σ_j β_j x_j of each task is
+    # projected on the remaining rows.
     expected = {b: C[b] + C[c] / 2, c: C[c] + C[b] / 2, a: (C[b] + C[c]) / 2}
     remaining = model.engine.active()["rows"]
     assert sorted(map(tuple, remaining)) == sorted(map(tuple, rows[~forgotten]))

@@ -1,4 +1,4 @@
-"""Run a rule over a fixed stream. The tests compare the results with those of independent implementations."""
+"""Run a rule over a fixed stream. The expected results (test vectors) are from independent implementations."""
 
 from __future__ import annotations
 

@@ -61,9 +61,9 @@ REMOVAL = [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.RANDOM, Maintenan
 @pytest.mark.parametrize("capacity", [31, 37, 72, 100])
 @pytest.mark.parametrize("maintenance", REMOVAL, ids=lambda value: value.name)
 def test_engines_agree_on_more_examples_than_a_register_holds(maintenance, capacity):
-    """The core compares scores in groups of registers, in single registers, and one by one; these sizes use all three.
+    """The core compares scores in groups of registers, in single registers, and one by one. These sizes need all three.
 
-    The margin is so large that every example causes an update.
+    The parameter `margin` is so large that every example causes an update.
     """
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=capacity,

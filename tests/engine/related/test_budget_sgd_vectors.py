@@ -33,10 +33,10 @@ def test_presets_of_budget_sgd_agree_with_their_vectors(name, after_stream):
 
 @pytest.mark.parametrize("after_stream", ["numpy"], indirect=True)
 def test_merging_agrees_with_its_vector_up_to_a_tie(after_stream, monkeypatch):
-    """In this stream ±β of equal size are merged, and h and 1 − h have the same loss. This package takes the lower h.
+    """In this stream, examples with opposite coefficients ±β are merged, so h and 1 − h have the same loss.
 
-    The code that computed the vector compares the sizes, which differ only by rounding. If the definition makes the
-    same choice, it gives the result of the vector.
+    This package takes the lower h. The code that computed the vector compares the sizes of both coefficients, which
+    differ only by rounding. With the same choice, the definition gives the result of the vector.
     """
 
     def merged_by_size(p, q, s, kappa):

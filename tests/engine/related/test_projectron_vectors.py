@@ -1,4 +1,4 @@
-"""Projectron and Projectron++ agree with the test vectors, and both engines with each other."""
+"""Projectron and Projectron++ agree with their test vectors, in both engines."""
 
 from __future__ import annotations
 

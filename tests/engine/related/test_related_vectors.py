@@ -1,8 +1,8 @@
 """Related multitask learners agree with their test vectors.
 
 They are the Perceptrons of CCG10 and SRDV11 (see `rules/relation_perceptron.py`), the Shifting Perceptron and the
-fixed-shrink Forgetron.
-The stream has three tasks, t mod 3. The vectors use the linear kernel and the complete graph; their probe is of task 1.
+fixed-shrink Forgetron. The vectors of the last two are for one task and a Gaussian kernel (`conftest.Run`). All others
+are for three tasks, t mod 3, the linear kernel and the complete graph; their probe is of task 1.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_the_second_order_perceptron_agrees_with_its_vector(kind):
 ], ids=["logdet", "von Neumann", "covariance", "batch", "logdet as printed"])  # fmt: skip
 @pytest.mark.parametrize("rank", [None, 3])
 def test_learned_relations_agree_with_their_vectors(kind, relations, rate, as_printed, mistakes, value, c_01, rank):
-    """With three tasks, a sketch of rank 3 is exact."""
+    """With three tasks, relations of rank 3 are exact."""
     parameters = {"relations": relations, "rate": rate, "as_printed": as_printed, "start": 30, "tasks": 3, "rank": rank}
     engine = run_stream(kind, "relation_perceptron", **parameters)
     assert (engine.n_mistakes, probe(engine)) == (mistakes, value)
@@ -100,7 +100,7 @@ def test_the_primal_perceptron_is_the_kernel_perceptron(kind, graph):
 
 
 def test_the_2_norm_is_the_perceptron_of_the_squared_matrix(kind):
-    """CCG10 says that p = 2 does not reduce to the multitask Perceptron. It does, if A² takes the place of A."""
+    """CCG10 says that p = 2 does not give the multitask Perceptron. It does, if A² takes the place of A."""
     inverse = np.array([[COMPLETE.similarity(i, j) for j in range(3)] for i in range(3)])
     squared = graphs.from_similarity(inverse @ inverse, tasks=range(3))
     a = run_stream(kind, "linear_perceptron", norm=2.0)
@@ -131,7 +131,7 @@ def test_the_spectral_rule_is_the_gradient_of_the_schatten_norm(kind):
 
 
 def test_a_budget_that_spans_all_mistakes_changes_nothing(kind):
-    """Three tasks of two columns span six dimensions: six stored examples describe all 27 mistakes."""
+    """Three tasks with two columns span six dimensions, so six stored examples describe all 27 mistakes."""
     free = run_stream(kind, "second_order_perceptron", kernels.Linear())
     bounded = run_stream(kind, "second_order_perceptron", kernels.Linear(), capacity=6)
     assert bounded.n_stored == 6 and bounded.n_mistakes == free.n_mistakes
@@ -139,9 +139,10 @@ def test_a_budget_that_spans_all_mistakes_changes_nothing(kind):
 
 
 def test_the_dual_is_the_primal_second_order_perceptron():
-    """w = (I + SSᵀ + φφᵀ)⁻¹ v in the space of A^{−½} ⊗ x. The f of the dual form is this margin times s/a, and a = 1.
+    """The margin of the primal form is φᵀ(I + SSᵀ + φφᵀ)⁻¹v. The f of the dual form is this margin times s/a; a is 1.
 
-    `rules/second_order_perceptron.py` explains s and a.
+    φ = A^{−½}_i ⊗ x for a row x of task i, where A^{−½}_i is row i of A^{−½}. S has the φ of all mistakes as columns,
+    and v is the sum of their y φ. `rules/second_order_perceptron.py` explains s and a. In the code, M = I + SSᵀ.
     """
     A_inverse = np.array([[COMPLETE.similarity(i, j) for j in range(3)] for i in range(3)])
     values, U = np.linalg.eigh(A_inverse)

@@ -1,4 +1,4 @@
-"""Copies of every learner: pickled, cloned, seeded; and which arguments are keywords."""
+"""Every learner: copies, clones, equal seeds, and which arguments must be keywords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of every learner: any hashables, in any container, or in a column of a frame."""
+"""Tasks of every learner: any hashables, in any container, or in a column of the rows."""
 
 from __future__ import annotations
 

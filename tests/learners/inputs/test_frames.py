@@ -116,7 +116,7 @@ def test_labels_and_tasks_may_be_series(library):
     assert np.array_equal(with_categories.decision_function(frame, tasks=users), expected)
 
 
-def test_an_unknown_task_is_refused_in_the_name_of_the_learner():
+def test_an_invalid_or_unknown_task_is_refused_in_the_name_of_the_learner():
     model = Budgetron(budget=4).fit(X, Y, tasks=["ann"] * N)
     for wrong in (float("nan"), object()):
         for call in (

@@ -15,7 +15,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 
 class Mine(Kernel):
-    """A kernel that returns what `change` makes of the linear kernel while `is_on`."""
+    """The linear kernel; while `is_on`, `change` is applied to its values."""
 
     def __init__(self, change):
         self.change, self.is_on = change, True

@@ -163,15 +163,15 @@ def test_invalid_dicts_are_refused_and_change_nothing(bad):
 
 
 def test_weights_of_examples_and_classes_count():
-    half, double = Budgetron(kernel=None), Budgetron(kernel=None, class_weight={1: 2.0})
-    plain = Budgetron(kernel=None)
-    for model in (half, double, plain):
+    by_example, without = Budgetron(kernel=None), Budgetron(kernel=None)
+    by_class = Budgetron(kernel=None, class_weight={1: 2.0})
+    for model in (by_example, by_class, without):
         model.partial_fit(X[:2], [0, 1], sample_weight=[0.0, 0.0])
     for x, y in zip(X, Y.tolist(), strict=True):
-        plain.learn_one(x, y, sample_weight=2.0 if y else 1.0)
-        double.learn_one(x, y)
-        half.learn_one(x, y, sample_weight=0.0)
-    assert state(plain) == state(double) != state(half)
+        by_example.learn_one(x, y, sample_weight=2.0 if y else 1.0)
+        by_class.learn_one(x, y)
+        without.learn_one(x, y)
+    assert state(by_example) == state(by_class) != state(without)
 
 
 def test_single_sparse_rows_equal_blocks_and_dense_ones_are_refused():
