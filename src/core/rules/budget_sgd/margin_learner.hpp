@@ -129,7 +129,7 @@ class MarginLearner : public CoefficientLearner {
     set(slot, u.step, size_of(u));
   }
 
-  // ---- ‖f‖², if it is bounded; only Removing and Halving keep norm2_ up to date
+  // ---- ‖f‖², if it is bounded; only Removing and Halving keep norm2_ up to date, so budget_sgd.cpp rejects a radius for the others
 
   bool bounded() const { return radius_ > 0; }
   // Adds a step to ‖f‖². Evictions change f(x_t), so call recompute_margin() after them.
