@@ -93,7 +93,7 @@ class BudgetSgd(KernelRule):
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
         shared = super().bytes_beyond(settings, compiled)
-        shared += 4 * settings.capacity * 8 + 8  # K_jj, √K_jj, scores and the kernel row of a stored example
+        shared += 4 * settings.capacity * 8  # K_jj, √K_jj, scores and the kernel row of a stored example
         return shared + METHODS[settings.parameters.maintenance].bytes_beyond(settings, compiled)
 
     # ---- learning
