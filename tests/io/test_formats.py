@@ -268,6 +268,13 @@ def test_sources_that_cannot_be_read_are_rejected(tmp_path):
         io.read(StringIO("a,y\n1,1\n"))
 
 
+def test_a_source_is_read_to_its_end_or_up_to_a_size():
+    for size, expected in [(-1, b"0123456789"), (4, b"0123"), (100, b"0123")]:  # the first four bytes are read ahead
+        raw = Source(BytesIO(b"0123456789"))._raw
+        assert raw.read(size) == expected
+        assert raw.read() == b"0123456789"[len(expected) :]
+
+
 def test_damaged_compressed_files_are_rejected():
     packed = gzip.compress(as_delimited({"a": list(range(9999)), "y": [0, 1, 1] * 3333}, ","))
     with pytest.raises(InputError, match="damaged or incomplete"):

@@ -187,7 +187,12 @@ class _Raw(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes. For a pipe, return the bytes that it has now instead of waiting for more."""
+        """Return up to `size` bytes. For a pipe, return the bytes that it has now instead of waiting for more.
+
+        A size below 0 reads to the end, as everywhere in Python.
+        """
+        if size < 0:
+            return self.readall()
         if self._head:
             content, self._head = self._head[:size], self._head[size:]
             return content
