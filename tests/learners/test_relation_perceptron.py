@@ -1,9 +1,10 @@
-"""The relations that a RelationPerceptron reports."""
+"""The relations that a RelationPerceptron reports, and the labels that it asks for."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from budgetron import RelationPerceptron
 
@@ -30,3 +31,8 @@ def test_the_number_of_tasks_scales_the_other_relations(engine):
     model, names = fitted(relations="logdet", engine=engine, n_tasks=7)
     relations = model.task_relations(names)
     assert relations[2].tolist() == [0.0, 0.0, 7.0]
+
+
+def test_questions_need_a_fitted_model():
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        RelationPerceptron().query_probability(np.ones((1, 5)))

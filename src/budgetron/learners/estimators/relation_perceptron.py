@@ -153,6 +153,7 @@ class RelationPerceptron(LinearWeights, Learner):
         examples whose labels it asks for. With three or more classes |f| is the difference of the two largest margins.
         With ``"spectral"`` b is 1.
         """
+        self._check_fitted()
         block = self.validate(X, tasks=tasks)
         margins = self.block_margins(block)
         if margins.ndim > 1:
