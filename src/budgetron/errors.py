@@ -120,8 +120,13 @@ def input_type_error(who: str, parameter: str, accepted: str, got: str, remedy: 
 
 
 def is_real(value: Any) -> TypeGuard[float]:
-    """Return whether the value is a finite real number. A bool does not count as a number."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    """Return whether the value is a finite real number that fits into a float. A bool does not count as a number."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer or a fraction beyond the range of floats
+        return False
 
 
 def is_integer(value: Any) -> TypeGuard[int]:

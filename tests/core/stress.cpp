@@ -92,6 +92,30 @@ void check_stream(const Config& c, bool by_cluster, unsigned seed, double offset
   expect(model->learner().n_seen() == static_cast<std::int64_t>(s.n), "the number of examples is wrong");
 }
 
+// A call that learns many rows can be interrupted while rows remain, and not after the last one: it would discard a copy of the model that has
+// learned all rows.
+void check_interruptions() {
+  for (const std::size_t capacity : {std::size_t{0}, std::size_t{12}})  // without a limit, a copy of the model learns
+    for (const std::size_t n : {std::size_t{4096}, std::size_t{4100}, std::size_t{8192}}) {
+      Config c = make_config(2, 0, 1, capacity);
+      c.rule = capacity ? "random_budget_perceptron" : "perceptron";
+      c.similarity = std::make_shared<Clique>(1.0, 0.5);
+      Stream s(n, c.d, 2, 5, true, 0, 1);
+      std::fill(s.labels.begin(), s.labels.end(), 1);  // a few mistakes are enough
+      std::vector<double> margins(n, NAN);
+      std::vector<std::uint8_t> flags(n);
+      int turns = 0;
+      Model model(c);
+      model.learn(s.rows(c, 0, n), s.labels.data(), s.task_ids.data(), s.clusters.data(), nullptr, margins.data(), flags.data(), [&] {
+        ++turns;
+        expect((model.learner().n_seen() == 0) == (capacity == 0), "not the copy, but the model itself has learned, or the reverse");
+        expect(std::isnan(margins[n - 1]), "a call could be interrupted after it had learned all rows");
+      });
+      expect(turns > 0 || n == 4096, "a long call could not be interrupted");
+      expect(model.learner().n_seen() == static_cast<std::int64_t>(n), "a long call has not learned all rows");
+    }
+}
+
 // Delimited text of random pieces has the same records wherever it is cut into parts. Each part is in a buffer of exactly its size, so
 // that a sanitizer notices reads beyond its end.
 void scan_random_text(unsigned seed) {
@@ -404,6 +428,7 @@ int main(int count, char** arguments) {
   check_narrowed_rows();
   for (const char* arrivals : {"w", "wr", "wrw", "wrrw", "wwr", "wrwrwr"}) check_lock_order(arrivals);
   check_shared_lock();
+  check_interruptions();
 
   for (std::size_t k : {std::size_t{2}, std::size_t{9}, std::size_t{40}, std::size_t{700}, std::size_t{2500}})
     for (double spread : {1.0, 100.0, 1e6})

@@ -62,6 +62,7 @@ def test_invalid_settings_are_refused(name, value):
     ("budget_projectron", {"more": 1}, "no parameter more"), ("shared_projectron", {"max_task_rows": 1}, "at least 2"),
     ("shared_projectron", {"max_task_rows": 2.5}, "whole number"),
     ("shared_projectron", {"max_task_rows": 2**50}, "2\\*\\*40"),
+    ("budget_sgd", {"step": 3, "maintenance": 5, "radius": 0.5}, "radius"),
 ])  # fmt: skip
 def test_invalid_parameters_of_a_rule_are_refused(rule, parameters, message):
     with pytest.raises(ValueError, match=message):

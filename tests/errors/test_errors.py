@@ -6,6 +6,7 @@ import errno
 import importlib
 import pickle
 import pkgutil
+from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
@@ -22,8 +23,10 @@ from budgetron.errors import (
     OperationalError,
     StorageError,
     WorkerError,
+    is_real,
 )
 from budgetron.io import read
+from budgetron.kernels import Linear
 
 
 def exception_classes():
@@ -56,6 +59,14 @@ def test_each_class_derives_from_budgetron_error_and_only_input_errors_are_value
     assert issubclass(kind, BudgetronError)
     assert issubclass(kind, InputError) == issubclass(kind, ValueError)
     assert not (issubclass(kind, OperationalError) and issubclass(kind, ValueError))
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), Fraction(10**400), float("nan"), float("inf"), True, "1"],
+                         ids=["integer", "negative", "fraction", "nan", "infinity", "bool", "text"])  # fmt: skip
+def test_what_is_not_a_finite_float_is_not_accepted_as_a_number(value):
+    assert not is_real(value)
+    with pytest.raises(InputError, match="Linear: bias must be"):
+        Linear(bias=value)
 
 
 OPERATIONAL = {

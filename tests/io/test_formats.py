@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import subprocess
 import sys
 from io import BytesIO, StringIO
@@ -13,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streaming import FORMATS, as_delimited, join_blocks, read_all, same_rows
 
-from budgetron import io
+from budgetron import RandomBudgetPerceptron, io
+from budgetron.engine import native
 from budgetron.errors import InputError
 from budgetron.io.formats.ndjson import Ndjson
 from budgetron.io.source import Source
@@ -126,6 +128,39 @@ def test_invalid_json_lines_are_skipped_or_reported():
         read_all(b'[{"a": 1, "y": 1}]', format="ndjson")
 
 
+@pytest.mark.parametrize("in_core", [True, False], ids=["core", "numpy"])
+def test_half_of_a_surrogate_pair_is_read_as_a_replacement_character(in_core, monkeypatch, tmp_path):
+    """JSON can escape half of a pair, as in an emoji that was cut. Neither UTF-8 nor a model file can contain it."""
+    if not in_core:
+        for name in ("json_lines", "hashed_words", "joined_rows"):
+            monkeypatch.setattr(native, name, None)
+
+    def content(half):
+        rows = []
+        for i in range(6000):
+            texts = {"body": f"some {half} words{half}{i % 7}", "colour": half + ["red", "blue"][i % 2]}
+            names = {"user": f"ann {half}" if i % 3 else "bob", "label": f"{half}a" if i % 5 else "b"}
+            rows.append({"size" + half: i, **texts, "item": f"{half}item {i}", **names})
+        texts_only = [{name: value for name, value in row.items() if isinstance(value, str)} for row in rows[:9]]
+        return b"".join(json.dumps(row).encode() + b"\n" for row in rows), texts_only
+
+    more = {"text": ["body"], "categorical": ["item"], "classes": ["\udc00a", "b"]}
+    (halves, records), (replaced, expected_records) = content("\ud83d"), content("\ufffd")
+    assert b"\\ud83d" in halves and b"\\ud83d" not in replaced
+    stream, blocks = read_all(halves, **more)
+    other, other_blocks = read_all(replaced, **more)
+    assert stream.columns == other.columns and stream.columns.names[0] == "size\ufffd"
+    for block, expected in zip(blocks, other_blocks, strict=True):
+        assert (block.X != expected.X).nnz == 0
+        assert block.y.tolist() == expected.y.tolist() and block.tasks.tolist() == expected.tasks.tolist()
+    assert (stream.columns.encode(records) != stream.columns.encode(expected_records)).nnz == 0
+    model = RandomBudgetPerceptron(budget=5)
+    for block in blocks:
+        model.partial_fit(block.X, block.y, tasks=block.tasks, classes=["b", "\ufffda"])
+    io.save_model(tmp_path / "m", model, stream.columns)
+    assert io.load_model(tmp_path / "m")[1] == stream.columns
+
+
 SVMLIGHT = b"1 qid:3 1:0.5 7:2\n-1 qid:ann 2:1 # a comment\n# only a comment\n+1 qid:3 300000:1 7:1 7:2\n"
 
 
@@ -231,6 +266,13 @@ def test_sources_that_cannot_be_read_are_rejected(tmp_path):
         read_all(b"a,y\n1,1\n", format="xlsx")
     with pytest.raises(InputError, match="opened in binary mode"):
         io.read(StringIO("a,y\n1,1\n"))
+
+
+def test_a_source_is_read_to_its_end_or_up_to_a_size():
+    for size, expected in [(-1, b"0123456789"), (4, b"0123"), (100, b"0123")]:  # the first four bytes are read ahead
+        raw = Source(BytesIO(b"0123456789"))._raw
+        assert raw.read(size) == expected
+        assert raw.read() == b"0123456789"[len(expected) :]
 
 
 def test_damaged_compressed_files_are_rejected():

@@ -243,6 +243,8 @@ def test_text_that_is_not_utf_8_gets_a_hint():
         columns_of("größe,y\n1,0\n".encode("cp1252"))
     with pytest.raises(InputError, match="is not encoded in utf-16"):
         read_all(BytesIO("größe,y\n1,0\n".encode() + b"\xd8\x00\xd8\x00\xd8"), encoding="utf-16")
+    with pytest.raises(InputError, match="is not encoded in utf-7: surrogates not allowed"):
+        read_all(b"a,y\n+2D0-,0\n", encoding="utf-7")
     with pytest.raises(InputError, match="encoding must be the name of an encoding"):
         columns_of(b"a,y\n1,0\n", encoding="klingon")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -225,3 +227,12 @@ def test_terms_are_a_sequence_that_is_created_when_it_is_read():
     assert repr(terms) == f"<{len(terms)} terms>" and everything[5] in terms
     with pytest.raises(IndexError):
         terms[len(terms)]
+
+
+def test_every_slice_of_the_terms_is_that_of_a_tuple():
+    X, y, tasks = stream(100)
+    model = Budgetron().fit(np.concatenate([X] * 20, axis=1), y, tasks=tasks)
+    everything = tuple(model.explain(np.concatenate([X[0]] * 20), task=1).terms)
+    for start, stop, step in itertools.product([None, 0, 2, 40, -3], [None, 0, 2, 31, 40, -3], [None, 1, 2, -1, -7]):
+        terms = model.explain(np.concatenate([X[0]] * 20), task=1).terms  # nothing of it has been read yet
+        assert terms[start:stop:step] == everything[start:stop:step], (start, stop, step)

@@ -94,6 +94,7 @@ def small_models():
         "budgetron-sparse": model_of("Budgetron", "complete-n", "20 KiB"),
         "budgetron-first-rows": model_of("Budgetron", "clusters", "60 KiB"),
         "budgetron-frequent-columns": model_of("Budgetron", "complete", "200 KiB"),
+        "nystrom": model_of("BudgetSgd", "complete", 6),
     }
     sparse_models = ("shared", "random", "budgetron-sparse", "budgetron-first-rows", "budgetron-frequent-columns")
     for i, (name, model) in enumerate(models.items()):

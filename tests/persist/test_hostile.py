@@ -137,6 +137,7 @@ INVALID = [
     ("factor", set_entry("state.factor_order", 6), "factor_order"),
     ("factor", set_entry("state.factor_age", -1), "factor_age"),
     ("factor", set_entry("state.factor", -1.0), "diagonal"),
+    ("nystrom", set_field(0.5, "settings", "parameters", "radius"), "radius"),
     ("forgetron", set_entry("state.q", 1e9), "state.q"),
     ("forgetron", set_entry("state.scale", 0.0), "scale"),
     # rows of tasks

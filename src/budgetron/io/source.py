@@ -98,13 +98,14 @@ class Source:
         """Convert bytes to UTF-8. If they are only the beginning of a character, read more."""
         assert self._decoder is not None
         try:
-            text: str = self._decoder.decode(content, final=self.ended)
+            # Some encodings, such as utf-7, have text that is none in UTF-8.
+            converted: bytes = self._decoder.decode(content, final=self.ended).encode()
         except UnicodeError as error:
             reason = getattr(error, "reason", str(error))
             raise InputError(
                 f"{self.name} is not encoded in {self._encoding}: {reason}, within the first {self.bytes_read:,} bytes."
             ) from None
-        return text.encode() if text or self.ended else self._next(size)
+        return converted if converted or self.ended else self._next(size)
 
     def progress(self, share: float) -> None:
         """Report progress, for readers with random access."""
@@ -186,7 +187,12 @@ class _Raw(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes. For a pipe, return the bytes that it has now instead of waiting for more."""
+        """Return up to `size` bytes. For a pipe, return the bytes that it has now instead of waiting for more.
+
+        A size below 0 reads to the end, as everywhere in Python.
+        """
+        if size < 0:
+            return self.readall()
         if self._head:
             content, self._head = self._head[:size], self._head[size:]
             return content

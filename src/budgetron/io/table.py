@@ -129,12 +129,11 @@ def _parse_number_column(column: list[Any], number_format: NumberFormat) -> NDAr
 
 
 def _texts(column: list[Any]) -> CodedColumn:
-    """Code values as text. Integers are formatted after coding, so that each distinct one is formatted once."""
-    types = set(map(type, column))
-    if types == {int}:
-        integers = code_texts(column)
-        return CodedColumn(list(map(str, integers.values)), integers.codes)
-    return code_texts(column if types == {str} else map(format_value, column))
+    """Code values as text. Integers and strings are formatted after coding: each distinct one is formatted once."""
+    if set(map(type, column)) in ({int}, {str}):
+        coded = code_texts(column)
+        return CodedColumn(list(map(format_value, coded.values)), coded.codes)
+    return code_texts(map(format_value, column))
 
 
 def _to_numbers(columns: list[list[Any]], n: int) -> NDArray[np.float64]:

@@ -73,7 +73,7 @@ void Model::learn_locked(const Rows& rows, const std::int32_t* labels, const std
     copy->reserve(rows, from, to, task_ids, clusters);
     copy->learn(rows, from, to, labels, task_ids, clusters, weights, margins, flags);
     copy->end_reserve();
-    if (to % kTurn < step) between();  // about once per kTurn rows, and perhaps after the last ones
+    if (to < n && to % kTurn < step) between();  // about once per kTurn rows
   }
   exclusive.lock();
   learner_.swap(copy);

@@ -35,9 +35,9 @@ class Model {
 
   // Learns all rows, or throws std::bad_alloc and learns none of them. All memory that the rows may need is allocated before the first row is
   // learned. If that could make the model much larger (see Learner::grows_little), a copy of the model learns the rows instead, allocates memory
-  // as needed, and replaces the model at the end. After every kTurn rows or so, `between` is called, and `lock` (not `writing_`) is released for
-  // that time, so that predictions can run. While a copy learns, `lock` is not held at all. If `between` throws, the rows learned so far stay
-  // learned; if a copy was learning, it is discarded and no row is learned.
+  // as needed, and replaces the model at the end. After every kTurn rows or so, while rows remain, `between` is called, and `lock` (not
+  // `writing_`) is released for that time, so that predictions can run. While a copy learns, `lock` is not held at all. If `between` throws, the
+  // rows learned so far stay learned; if a copy was learning, it is discarded and no row is learned.
   void learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
              const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between = [] {});
   // The same for one row. Returns false, and learns nothing, if the row is invalid (see Learner::first_bad_row).

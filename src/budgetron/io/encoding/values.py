@@ -24,6 +24,7 @@ MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", 
 NO_NAME = frozenset({"", "NaN", "nan", "null", "NULL", "<NA>"})
 _NUMBER = re.compile(r"[ \t]*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
 _TASK = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?", re.ASCII)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _TRUTH_NUMBERS = {"true": 1.0, "false": 0.0}
@@ -115,7 +116,9 @@ def parse_task(text: str) -> int | str:
 def format_value(value: Any) -> str:
     """Format a typed value, such as a JSON or Parquet value, as a delimited file would contain it."""
     if isinstance(value, str):
-        return value
+        # JSON can escape half of a surrogate pair, as in an emoji that was cut. UTF-8, and so a model file, has no such
+        # character.
+        return value if value.isascii() else _HALF_PAIR.sub("\ufffd", value)
     if value is None:
         return ""
     if isinstance(value, bool | np.bool_):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from budgetron.engine import native
 from budgetron.errors import InputError
-from budgetron.io.encoding.values import CodedColumn
+from budgetron.io.encoding.values import CodedColumn, format_value
 from budgetron.io.formats.delimited import MAX_COLUMNS, MAX_NAME
 from budgetron.io.formats.line_reader import InvalidLine, LineReader, ParsedLines
 from budgetron.io.formats.records import Chunk
@@ -46,10 +46,12 @@ class Ndjson(LineReader):
             except msgspec.DecodeError:
                 if not line.strip():
                     return None
-                record = json.loads(line)  # slower, but it also accepts NaN, which Python's json writes
+                # Slower, but it also accepts NaN, which Python's json writes, and half of a surrogate pair.
+                record = json.loads(line)
                 if not isinstance(record, dict):
                     kind = type(record).__name__
                     raise InvalidLine(f"the line should be a JSON object but is a {kind}") from None
+                return {format_value(name): value for name, value in flattened(record).items()}
             return dict(flattened(record))
         except (ValueError, RecursionError) as error:
             # Leave out Python's "line 1", which would be wrong: Python sees a single line. The caller adds the number.

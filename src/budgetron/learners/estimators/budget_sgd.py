@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from budgetron.engine.reference.rules.budget_sgd.parameters import WITH_RADIUS
 from budgetron.engine.settings import Settings
 from budgetron.errors import input_error, is_real, shown
 from budgetron.graphs import TaskGraph, complete
@@ -28,7 +29,7 @@ MAINTENANCE = (
     "remove", "oldest", "random", "random-weighted", "replace", "project", "project-smallest", "merge", "halve",
     "nystrom",
 )  # fmt: skip
-_WITH_RADIUS = ("remove", "oldest", "halve")
+_WITH_RADIUS = tuple(MAINTENANCE[method] for method in WITH_RADIUS)
 
 
 def _exemptions(model: BudgetSgd) -> Mapping[str, str]:

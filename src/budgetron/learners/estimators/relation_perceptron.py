@@ -153,6 +153,7 @@ class RelationPerceptron(LinearWeights, Learner):
         examples whose labels it asks for. With three or more classes |f| is the difference of the two largest margins.
         With ``"spectral"`` b is 1.
         """
+        self._check_fitted()
         block = self.validate(X, tasks=tasks)
         margins = self.block_margins(block)
         if margins.ndim > 1:
@@ -169,8 +170,8 @@ class RelationPerceptron(LinearWeights, Learner):
 
     @property
     def _unit(self) -> float:
-        """The diagonal of C for a task that has learned nothing yet."""
-        return float(self.n_tasks or 1)
+        """The diagonal of C for a task that has learned nothing yet: κ, or 1 for ``"spectral"``, which has no κ."""
+        return 1.0 if RELATIONS[self.relations] == SPECTRAL else float(self.n_tasks or 1)
 
     def _learned(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the ids of the tasks that made mistakes, and their C."""

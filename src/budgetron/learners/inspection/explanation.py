@@ -111,8 +111,9 @@ class Terms(Sequence[Term]):
 
     def __getitem__(self, index: int | slice) -> Term | tuple[Term, ...]:
         # A slice within the first terms does not need all of them.
-        start, stop = (index.start or 0, index.stop) if isinstance(index, slice) else (index, index + 1)
-        is_within_first = stop is not None and start >= 0 and 0 <= stop <= _FIRST
+        piece = index if isinstance(index, slice) else slice(index, index + 1)
+        start, stop, is_forward = piece.start or 0, piece.stop, piece.step in (None, 1)
+        is_within_first = is_forward and stop is not None and start >= 0 and 0 <= stop <= _FIRST
         return (self._first if is_within_first else self._all)[index]
 
     def __iter__(self) -> Iterator[Term]:

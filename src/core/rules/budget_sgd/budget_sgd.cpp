@@ -1,4 +1,5 @@
 // BudgetSgd: gradient steps on the hinge loss (margin_learner.hpp). The parameter `maintenance` selects what happens when the store is full.
+#include <cstddef>
 #include <memory>
 #include <stdexcept>
 
@@ -14,7 +15,10 @@ namespace {
 
 // The numbers of the methods are those of `Maintenance` in the NumPy definition.
 std::unique_ptr<Learner> make(const Config& config) {
-  switch (config.parameters.count("maintenance", 5)) {
+  const std::size_t maintenance = config.parameters.count("maintenance", 5);
+  if (config.parameters.real("radius", 0.0) > 0 && maintenance != 0 && maintenance != 1 && maintenance != 8)
+    throw std::invalid_argument("_core.make: budget_sgd needs maintenance 0, 1 or 8 if radius > 0");  // see MarginLearner::norm2_
+  switch (maintenance) {
     case 0: return make_counted<Removing<false>>(config);
     case 1: return make_counted<Removing<true>>(config);
     case 2: return make_counted<RandomRemoving<false>>(config);

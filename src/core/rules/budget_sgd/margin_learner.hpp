@@ -45,7 +45,7 @@ class MarginLearner : public CoefficientLearner {
         skip_(config.parameters.flag("skip", true)),
         diagonal_(bytes_, capacity()),
         roots_(bytes_, capacity()),
-        scores_(bytes_, capacity() + 1),
+        scores_(bytes_, capacity()),
         row_(bytes_, capacity()) {
     const bool shrinks = kind_ == StepSize::constant || kind_ == StepSize::root;
     if (kind_ > StepSize::passive_aggressive || !(rate_ > 0) || !(margin_ > 0) || !(lambda_ >= 0) || !(unit_ > 0) ||
@@ -129,7 +129,7 @@ class MarginLearner : public CoefficientLearner {
     set(slot, u.step, size_of(u));
   }
 
-  // ---- ‖f‖², if it is bounded; only Removing and Halving keep norm2_ up to date
+  // ---- ‖f‖², if it is bounded; only Removing and Halving keep norm2_ up to date, so budget_sgd.cpp rejects a radius for the others
 
   bool bounded() const { return radius_ > 0; }
   // Adds a step to ‖f‖². Evictions change f(x_t), so call recompute_margin() after them.
@@ -171,7 +171,7 @@ class MarginLearner : public CoefficientLearner {
   void grow(std::size_t capacity) override {
     diagonal_.resize(capacity);
     roots_.resize(capacity);
-    scores_.resize(capacity + 1);
+    scores_.resize(capacity);
     row_.resize(capacity);
     CoefficientLearner::grow(capacity);
   }

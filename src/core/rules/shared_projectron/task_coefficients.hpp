@@ -6,7 +6,7 @@
 // changes s too.
 //
 // An eviction changes every row. With more rows than slots, that would cost more than the rest of an update. In a clique, evictions are then
-// logged and applied to all rows together (TaskRows). On other graphs, every margin reads every row, so a log would save nothing.
+// logged and applied to all rows together (CoefficientRows). On other graphs, every margin reads every row, so a log would save nothing.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "learner/learner.hpp"
-#include "rules/shared_projectron/task_rows.hpp"
+#include "rules/shared_projectron/coefficient_rows.hpp"
 #include "rules/shared_projectron/weight_norms.hpp"
 
 namespace budgetron {
@@ -154,7 +154,7 @@ class TaskCoefficients {
       for (std::size_t o = 0; o < n_outputs_; ++o) {
         double* row = rows_.values(at, o);
         if (!squares || table_.row(at).name.common) {
-          TaskRows::evict(r, gamma, n, row);
+          CoefficientRows::evict(r, gamma, n, row);
           continue;
         }
         block[count] = row;
@@ -188,7 +188,7 @@ class TaskCoefficients {
         (max_rows_ && rows > max_rows_))
       throw std::invalid_argument("saved model: wrong number of weight rows");
     // Earlier versions saved no log: they applied it to all rows before saving, and saved only the number of evictions, `table_evictions`.
-    const bool has_log = TaskRows::has_log(state);
+    const bool has_log = CoefficientRows::has_log(state);
     const bool in_batches = clique_ && may_use_gram_ && (has_log || state.integers.count("table_evictions") != 0);
     if (in_batches) allocate_batches();
     for (std::size_t i = 0; i < rows; ++i) {
@@ -311,7 +311,7 @@ class TaskCoefficients {
   const std::size_t n_outputs_;
   const std::size_t max_rows_;  // 0: no limit
   const bool may_use_gram_;     // whether norms_ may use a Gram matrix, once there are more rows than slots
-  TaskRows rows_;
+  CoefficientRows rows_;
   RowTable& table_;  // of rows_
   WeightNorms norms_;
   std::int64_t counted_cluster_ = 0, counted_ = 0;  // see count_member()

@@ -9,7 +9,7 @@
 // stored instead: for cliques the sum of the products C_lᵀC_l and sᵀs with the factors above, for other graphs CᵀA⁻²C. An eviction then reads
 // none of the rows and solves no linear system.
 //
-// Call step(), remove() and evict() before changing the rows. The rows that change must be up to date (see TaskRows).
+// Call step(), remove() and evict() before changing the rows. The rows that change must be up to date (see CoefficientRows).
 #pragma once
 
 #include <algorithm>

@@ -35,7 +35,7 @@ from budgetron.engine.reference.rules.budget_sgd.halving import Halve
 from budgetron.engine.reference.rules.budget_sgd.maintenance import Method
 from budgetron.engine.reference.rules.budget_sgd.merging import Merge
 from budgetron.engine.reference.rules.budget_sgd.nystrom import Nystrom
-from budgetron.engine.reference.rules.budget_sgd.parameters import Maintenance, Parameters, Step
+from budgetron.engine.reference.rules.budget_sgd.parameters import WITH_RADIUS, Maintenance, Parameters, Step
 from budgetron.engine.reference.rules.budget_sgd.projecting import Project, ProjectSmallest
 from budgetron.engine.reference.rules.budget_sgd.removal import Oldest, Random, Remove, Replace, Weighted
 from budgetron.engine.reference.weights import Coefficients
@@ -70,6 +70,8 @@ class BudgetSgd(KernelRule):
         # is 0 at the first example, when nothing is stored yet.)
         loses_all = p.step in (Step.CONSTANT, Step.ROOT) and p.rate * p.regularization >= 1
         require(not loses_all, "rate", "below 1 / regularization", str(p.rate))
+        may_bound = p.radius == 0 or p.maintenance in WITH_RADIUS
+        require(may_bound, "radius", f"0 with maintenance {p.maintenance}", str(p.radius))
         METHODS[p.maintenance].check(settings)
 
     @classmethod
@@ -92,7 +94,7 @@ class BudgetSgd(KernelRule):
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
         shared = super().bytes_beyond(settings, compiled)
-        shared += 4 * settings.capacity * 8 + 8  # K_jj, √K_jj, scores and the kernel row of a stored example
+        shared += 4 * settings.capacity * 8  # K_jj, √K_jj, scores and the kernel row of a stored example
         return shared + METHODS[settings.parameters.maintenance].bytes_beyond(settings, compiled)
 
     # ---- learning

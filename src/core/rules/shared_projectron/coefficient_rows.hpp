@@ -16,9 +16,9 @@
 
 namespace budgetron {
 
-class TaskRows {
+class CoefficientRows {
  public:
-  TaskRows(Bytes& bytes, std::size_t n_outputs, std::size_t capacity, std::size_t max_rows, std::uint64_t seed)
+  CoefficientRows(Bytes& bytes, std::size_t n_outputs, std::size_t capacity, std::size_t max_rows, std::uint64_t seed)
       : table_(bytes, n_outputs * capacity, max_rows, seed), n_outputs_(n_outputs), stride_(capacity), log_(bytes), current_(bytes) {}
 
   RowTable& table() { return table_; }
