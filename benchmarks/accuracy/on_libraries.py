@@ -24,12 +24,12 @@ from streams import Stream, in_order
 from budgetron import Budgetron
 
 ROWS = {"exam": None, "chem97": None, "flights": 30_000}
-"""Set → the number of rows that are read. Flights stay in the order of time."""
+"""Set → the number of rows that are used; None for all. Flights stay in the order of time."""
 BUDGET = "4 MiB"
 
 
 def libraries(bench: Bench) -> None:
-    """Budgetron, river, Vowpal Wabbit and scikit-learn, through their own interfaces, on sets that come by pip."""
+    """Budgetron, river, Vowpal Wabbit and scikit-learn, through their own interfaces, on data that pip installs."""
     if not vowpal_is_installed() or not river_is_installed():
         raise Skipped("river or vowpalwabbit is not installed: pip install 'budgetron[bench]'")
     for name, n_rows in ROWS.items():
@@ -89,7 +89,7 @@ def river_linear(stream: Stream, rate: float) -> tuple[Floats, float]:
 
 
 def river_forest(stream: Stream) -> tuple[Floats, float]:
-    """An adaptive random forest. The task is a feature, as the mean label of its examples so far."""
+    """An adaptive random forest. The task enters as one feature: the mean label of its examples so far."""
     from river import compose, feature_extraction, forest, stats
 
     mean_of_task = feature_extraction.TargetAgg(by="task", how=stats.BayesianMean(prior=0.5, prior_weight=10))
@@ -106,7 +106,7 @@ def _river(model: Any, rows: list[dict[str, float]], stream: Stream) -> tuple[Fl
     p, labels = np.empty(len(rows)), stream.y.astype(bool).tolist()
     begin = time.process_time()
     for t, (x, label) in enumerate(zip(rows, labels, strict=True)):
-        p[t] = model.predict_proba_one(x).get(True, 0.5)  # a forest that has not seen the label gives no probability
+        p[t] = model.predict_proba_one(x).get(True, 0.5)  # before its first positive example, a forest has none
         model.learn_one(x, label)
     return logit(np.clip(p, 1e-6, 1 - 1e-6)), time.process_time() - begin
 
@@ -119,7 +119,7 @@ def vowpal_linear(stream: Stream, rate: float) -> tuple[Floats, float]:
 
 
 def sklearn_linear(stream: Stream, rate: float) -> tuple[Floats, float]:
-    """SGDClassifier with a shared column, and one of the task's own, for every feature and the constant."""
+    """SGDClassifier. Every feature, and the constant, has one column for all tasks and one column per task."""
     from sklearn.linear_model import SGDClassifier
 
     Z, tasks = np.hstack([standardised(stream.X), np.ones((len(stream.y), 1))]), tasks_of(stream)

@@ -43,7 +43,7 @@ def test_the_number_of_predictions_is_divided_fairly_among_clients(tmp_path):
     assert len(pending) == 100
     assert remembered(pending, first) == first[50:] and remembered(pending, third) == third[50:]
     pending.close()
-    again = Pending(tmp_path, 60, 10**9)  # a smaller bound; the numbers per client are counted in the file
+    again = Pending(tmp_path, 60, 10**9)  # a smaller bound; what each client uses is counted again
     assert len(again) == 60 and remembered(again, first) == first[70:] and remembered(again, third) == third[70:]
     again.close()
 
@@ -77,7 +77,7 @@ def test_a_file_of_the_first_format_is_read(tmp_path):
     pending.close()
 
 
-def test_a_predict_key_can_neither_fill_the_disk_nor_evict_the_labels_of_others(tmp_path):
+def test_a_predict_key_can_neither_fill_the_disk_nor_evict_the_predictions_of_others(tmp_path):
     path = tmp_path / "keys"
     tokens = {name: api_keys.add(path, name, role) for name, role in (("flood", "predict"), ("app", "learn"))}
     headers = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}

@@ -1,4 +1,4 @@
-"""The result of `budgetron run`: the model in a file, a line in a history, an HTML report. `summary` prints it."""
+"""The result of `budgetron run`: the saved model, a line in a history, an HTML report. `summary` prints it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ class RunResult:
     columns: Any
     validation: Any
     seconds: float
-    rows: int  # valid rows up to the last learned one, including skipped ones (--skip), but without bad lines
+    rows: int  # to continue with --skip: rows that were learned, or skipped with --skip; bad lines do not count
     n_bad: int
     bad: list[str]
     stopped: str | None  # the name of the signal that stopped the run, or "an error"
     options: StreamOptions
     error: BudgetronError | None = None
-    bytes_read: int = 0
     saved: str | None = None
     directory: str | None = None  # where the logs of a sharded model are
     notes: list[str] = field(default_factory=list)
@@ -82,7 +81,7 @@ def write_report(result: RunResult, path: str) -> None:
 
 
 def _column_notes(rows: list[Any]) -> Iterator[str]:
-    """Yield one sentence per column, for the first columns."""
+    """Yield a sentence for each of the first columns, and one that counts the others."""
     yield from (_column_words(row) for row in rows[:_MAX_NOTES])
     if len(rows) > _MAX_NOTES:
         yield f"And {len(rows) - _MAX_NOTES:,} more columns."

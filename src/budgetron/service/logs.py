@@ -1,4 +1,6 @@
-"""The log: one JSON object per line on standard error. API keys appear by name only; bodies are not logged."""
+"""The log: one JSON object per line on standard error. API keys appear by name only. Requests are not
+logged, but errors may quote single values of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Related multitask learners agree with their test vectors.
+"""Learners from papers on related methods agree with their test vectors.
 
 They are the Perceptrons of CCG10 and SRDV11 (see `rules/relation_perceptron.py`), the Shifting Perceptron and the
 fixed-shrink Forgetron. The vectors of the last two are for one task and a Gaussian kernel (`conftest.Run`). All others
@@ -100,7 +100,7 @@ def test_the_primal_perceptron_is_the_kernel_perceptron(kind, graph):
 
 
 def test_the_2_norm_is_the_perceptron_of_the_squared_matrix(kind):
-    """CCG10 says that p = 2 does not give the multitask Perceptron. It does, if A² takes the place of A."""
+    """The 2-norm rule applies the similarities A⁻¹ twice, so it is the multitask Perceptron with A² in place of A."""
     inverse = np.array([[COMPLETE.similarity(i, j) for j in range(3)] for i in range(3)])
     squared = graphs.from_similarity(inverse @ inverse, tasks=range(3))
     a = run_stream(kind, "linear_perceptron", norm=2.0)

@@ -1,10 +1,15 @@
 // RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
 //
-//   on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
-//   after the first `start` examples, each mistake also recomputes C, for later steps, from the w before its own step (full_relations.hpp)
-//   spectral:   v_i ← v_i + y x,   f_i(x) = Σ_j C_ij v_j·x
+//   f_i(x) = w_i·x;   on a mistake of task i:   w_j ← w_j + y C_ji x for every task j
 //
-// x is the row of the example, y its label, w_j the weights of task j, and C the matrix that relates the tasks.
+// x is the row of the example, y its label, w_j the weights of task j, and C the matrix that relates the tasks. A mistake after the first
+// `start` examples also recomputes C from the w before the update; this update still uses the old C.
+//
+// Spectral relations use C in the prediction instead. Weights v_j take the place of w_j, and every mistake recomputes C after the update:
+//
+//   f_i(x) = Σ_j C_ij v_j·x;   on a mistake of task i:   v_i ← v_i + y x
+//
+// full_relations.hpp and low_rank_relations.hpp compute C.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -125,7 +130,8 @@ class RelationPerceptron final : public PrimalLearner {
   const RelationSettings settings_;
   const std::uint64_t start_;
   std::unique_ptr<Relations> relations_;
-  Vec<double> column_, products_;  // C_·i, or e_i if the relations are spectral; and w_j·x
+  Vec<double> column_;    // column i of C; if the relations are spectral, 1 for task i and 0 for the others
+  Vec<double> products_;  // w_j·x (spectral: v_j·x) for every task j, before the update
 };
 
 const Registered registered("relation_perceptron", {"relations", "rate", "start", "power", "as_printed", "tasks", "rank"},

@@ -206,7 +206,6 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
             stopped=guard.signal_name if error is None else "an error",
             options=options,
             error=error,
-            bytes_read=labelled.stream.bytes_read,
             directory=directory,
         )
 
