@@ -136,6 +136,26 @@ def test_the_page_names_the_columns_of_a_model_from_a_file(opened, tmp_path):
         page.close()  # before the service stops: the page would try to connect again, and log that it cannot
 
 
+def test_the_chart_of_beliefs_has_the_heaviest_ones(opened, tmp_path):
+    """A Budgetron with tasks has more beliefs than the chart has colours. Here the last of its linear beliefs is best."""
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(1500, 4)), rng.integers(16, size=1500)
+    labels = X[:, 0] * np.where(tasks % 2, 1, -1) > 0  # two kinds of tasks, with opposite labels
+    with running(tmp_path / "data", "Budgetron") as service:
+        with service.client() as client:
+            for part in np.array_split(np.arange(1500), 3):
+                examples = [
+                    {"features": X[i].tolist(), "label": bool(labels[i]), "task": f"machine {tasks[i]}"} for i in part
+                ]
+                assert client.post("/v1/learn", json={"examples": examples}).status_code == 200
+            beliefs = client.get("/v1/live").json()["beliefs"]
+        heaviest = max(beliefs, key=lambda belief: belief["weight"])
+        assert len(beliefs) > 8 and heaviest["weight"] > 0.9
+        page = opened(service)
+        page.locator("[data-chart=beliefs] .u-legend", has_text=heaviest["words"]).wait_for()
+        page.close()
+
+
 def test_a_prediction_on_the_page_equals_that_of_the_service(opened, service):
     page = opened(service, expected=["400 (Bad Request)", "422 ("])
     page.wait_for_selector("#main:not([hidden])")

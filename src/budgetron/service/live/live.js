@@ -179,8 +179,10 @@
       if (!weights.has(name)) weights.set(name, points.map(() => 0));
       weights.get(name)[i] += b.weight;
     }));
+    const total = ([, values]) => values.reduce((sum, value) => sum + value, 0);
+    const heaviest = [...weights].sort((a, b) => total(b) - total(a)).slice(0, 8);  // there are eight colours
     if (weights.size) put("beliefs", { ...over, format: "percent", stacked: true,
-      series: [...weights].slice(0, 8).map(([label, values]) => ({ label, values })) });
+      series: heaviest.map(([label, values]) => ({ label, values })) });
   }
 
   function candidate(shown) {  // metrics of both models on the same labels, since the candidate or the service started
