@@ -59,9 +59,9 @@ def command(
 ) -> None:
     """Compare learners on one stream, in one pass, and recommend one.
 
-    Every learner runs with every budget and every graph, on the same examples in the same order. A learner without a
-    budget or without a choice of graphs runs once in their place. A Budgetron also runs without a kernel, which takes
-    less time and memory.
+    Every learner runs with every budget and every graph, on the same examples in the same order. A learner that
+    has no budget runs once for all budgets, and one that takes no graph once for all graphs. A Budgetron also runs
+    without a kernel, which takes less time and memory.
 
     Among the settings whose error is not significantly higher than the lowest, the one with the least memory is
     recommended; of those with about as little memory, the one with the lowest error. If a label is rare, the AUC
