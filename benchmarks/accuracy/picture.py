@@ -41,11 +41,12 @@ NAMES = {
     "random features, diagonal filter": "Fourier features",
     "FOGD": "FOGD",
     "NOGD": "NOGD",
+    "Ahpatron": "Ahpatron",
     "SharedProjectron": "SharedProjectron",
 }
-"""Learners in the results → their names in the legend, in the order of the legend."""
-BLACK = "#000000"  # dashed, because it is close to the dark grey of the palette
-LEARNER_COLOURS = dict(zip(dict.fromkeys(NAMES.values()), (*COLOURS, BLACK), strict=True))
+"""Learners in the results and in the README's table → their names in the legend, in the order of the legend."""
+DASHED = ("#8c510a", "#000000")  # brown and black, dashed because they are close to colours of the palette
+LEARNER_COLOURS = dict(zip(NAMES.values(), (*COLOURS, *DASHED), strict=True))
 """One colour per learner, the same in all panels."""
 
 
@@ -60,9 +61,9 @@ class Measurement:
 
 
 def measured(rows: list[dict[str, Any]], stream: str) -> Iterator[Measurement]:
-    """The rows of one stream with a budget in bytes. A peer has no allocated bytes: its budget counts instead.
+    """The rows of one stream that have a budget in bytes, for the learners of the legend.
 
-    Only the learners of the legend are drawn. Ahpatron, whose errors are near those of NOGD, is in the results only.
+    Where the results do not say how many bytes were allocated, the budget is taken as the memory.
     """
     for row in rows:
         if row["stream"] == stream and row["budget"] is not None and row["learner"] in NAMES:
@@ -89,7 +90,7 @@ def _bytes(size: int | str) -> int:
 
 
 def budgets_won(rows: list[Measurement]) -> tuple[int, int]:
-    """How often Budgetron is best, and at how many budgets it can be compared with another learner."""
+    """At how many budgets Budgetron is the best learner, and at how many it can be compared with another one."""
     ours = {row.budget: row.error for row in rows if row.learner == OURS}
     others: dict[int | None, float] = {}
     for row in rows:
@@ -117,7 +118,8 @@ def main() -> None:
     draw_legend(panels[-1])
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
     figure.suptitle(
-        f"Errors in one pass against memory. Lower is better.\nBudgetron has the fewest at {won} of {compared} sizes.",
+        "Errors in one pass against memory. Lower is better.\n"
+        f"Budgetron has the fewest in {won} of {compared} comparisons\nwithin the same budget.",
         fontsize=13,
     )
     arguments.to.write_text(as_svg(figure) + "\n", encoding="utf-8")
@@ -163,7 +165,7 @@ def draw_legend(ax: Any) -> None:
 def _style(name: str) -> dict[str, Any]:
     ours = name == OURS
     width, marker, order = (3, 6, 3) if ours else (1.3, 4, 2)
-    dashes = "--" if LEARNER_COLOURS[name] == BLACK else "-"
+    dashes = "--" if LEARNER_COLOURS[name] in DASHED else "-"
     return {
         "color": LEARNER_COLOURS[name], "linewidth": width, "linestyle": dashes,
         "marker": "o", "markersize": marker, "zorder": order,

@@ -18,7 +18,7 @@ def test_the_title_of_the_picture_agrees_with_the_results(tmp_path):
     drawn = tmp_path / "picture.svg"
     command = [sys.executable, ROOT / "benchmarks" / "accuracy" / "picture.py", "--to", drawn]
     subprocess.run(command, check=True, capture_output=True, timeout=600)
-    claim = re.compile(r"Budgetron has the fewest at \d+ of \d+ sizes")
+    claim = re.compile(r"Budgetron has the fewest in \d+ of \d+ comparisons")
     shown = (ROOT / "docs" / "figures" / "error-against-bytes.svg").read_text(encoding="utf-8")
     match = claim.search(drawn.read_text(encoding="utf-8"))
     assert match and match[0] in shown, "run python benchmarks/accuracy/picture.py"

@@ -1,4 +1,7 @@
-"""ROC-AUC, average precision, precision at k and Brier score: against scikit-learn, exactly and in bins."""
+"""ROC-AUC, average precision and Brier score are compared with scikit-learn, precision at k with its definition.
+
+Up to 4,096 scores are ranked exactly. More scores are counted in bins, and the figures are close to the exact ones.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +170,7 @@ def test_many_tasks_and_classes_stay_within_memory() -> None:
 def test_windows_are_ranked_and_add_up() -> None:
     """Windows have 1,500 examples. The first two are ranked from stored scores.
 
-    The third exceeds the limit of 4,096 scores, so it and all later windows are ranked from counts in bins.
+    During the third, the total passes 4,096 scores. It and all later windows are ranked from counts in bins.
     """
     rng = np.random.default_rng(0)
     y = rng.random(12_000) < 0.2

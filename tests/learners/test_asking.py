@@ -102,6 +102,17 @@ def test_asking_changes_neither_predictions_nor_the_model(tmp_path):
     assert copied._asking.n == model._asking.n and isinstance(copied.should_ask(X[0], task=1), bool)
 
 
+def test_after_fit_a_model_asks_as_a_new_one_does():
+    """`fit` forgets everything, so the threshold of the old margins must not decide about the labels of new rows."""
+    X, y, tasks = stream(400)
+    used, new = Budgetron().fit(X, y, tasks=tasks), Budgetron().fit(X[:100], y[:100], tasks=tasks[:100])
+    for x in X:
+        used.should_ask(x, task=1, share=0.3)
+    used.fit(X[:100], y[:100], tasks=tasks[:100])
+    answers = [[model.should_ask(x, task=1, share=0.3) for x in X] for model in (used, new)]
+    assert answers[0] == answers[1] and set(answers[0]) == {True, False}
+
+
 @pytest.mark.parametrize("share", [0, -0.1, 1.1, float("nan"), "0.1", None, True])
 def test_wrong_shares_are_refused(share):
     for model in (Budgetron(), Budgetron().fit([[0.0], [1.0]], [0, 1])):

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import sparse
 
-from budgetron import BudgetSgd, FourierSgd, Projectron, kernels, load
+from budgetron import BudgetSgd, Forgetron, FourierSgd, Projectron, kernels, load
 from budgetron.cli import main
 from budgetron.engine import native
 from budgetron.engine.memory import bytes_of
@@ -38,6 +38,15 @@ def test_preset_names_are_distinct_and_lower_case():
     assert len(set(names)) == len(names) and all(name == name.lower() for name in names)
     with pytest.raises(InputError, match="bpa-s"):
         BudgetSgd.preset("no such preset")
+
+
+def test_a_learner_without_presets_says_so():
+    with pytest.raises(InputError) as raised:
+        Forgetron.preset("fast")
+    assert str(raised.value) == (
+        "Forgetron: there are no presets of this learner; got 'fast'. Create the learner with its parameters: "
+        "Forgetron(...)."
+    )
 
 
 def test_the_command_line_takes_presets(tmp_path):

@@ -263,6 +263,10 @@ def test_models_that_cannot_be_copied_or_followed_are_refused(tmp_path):
         assert result.exit_code == 2 and words in result.output, result.output
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / JOURNAL).touch()
+    with Host.open(tmp_path / "owner", Perceptron) as host:
+        Replicator(host.directory, open_store(str(tmp_path / "new" / "default"))).copy()  # it has learned no labels
+    with pytest.raises(InputError, match="when the owner has learned its first labels"):
+        Replication("default", tmp_path / "standby", CopySettings(str(tmp_path / "new"), True), 1000).open(None)
     with pytest.raises(InputError, match=r"It cannot be copied continuously\. Leave out --replicate-to"):
         Replication("default", tmp_path / "shards", CopySettings(str(tmp_path / "copy")), 1000).open(None)
     result = CliRunner().invoke(main, ["restore", str(tmp_path / "none"), str(tmp_path / "data")])

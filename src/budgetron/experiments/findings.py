@@ -44,11 +44,9 @@ def findings(table: Table) -> list[Finding]:
     results = [_mean_near_printed(table, blocks), _none_far_below(table, blocks)]
     results += [_complete_beats_disconnected(table, blocks), _projections_beat_eviction(table, blocks)]
     if any(BUDGETRON_SAME_BYTES in table.rows(block) for block in blocks):
-        how = "at the bytes of mtbprj-2"
-        results.append(_budgetron_reaches_goals(table, blocks, BUDGETRON_SAME_BYTES, how, strict=True))
+        results.append(_budgetron_reaches_goals(table, blocks, BUDGETRON_SAME_BYTES, strict=True))
     if any(BUDGETRON_SAME_EXAMPLES in table.rows(block) for block in blocks):
-        how = "with kernel blocks alone at equal B"
-        results.append(_budgetron_reaches_goals(table, blocks, BUDGETRON_SAME_EXAMPLES, how, strict=False))
+        results.append(_budgetron_reaches_goals(table, blocks, BUDGETRON_SAME_EXAMPLES, strict=False))
     return results
 
 
@@ -76,8 +74,9 @@ def _mean_near_printed(table: Table, blocks: list[TableBlock]) -> Finding:
         if (own := [abs(points) for key, points in by_cell.items() if key[0] == block.name])
     )
     return Finding(
-        f"mean absolute difference to print at most {MEAN_DIFFERENCE:.0f} points",
-        f"{mean:.2f} over {len(by_cell)} cells ({by_block}); with its sign {signed:+.2f}",
+        f"the absolute difference from the printed values is at most {MEAN_DIFFERENCE:.0f} points in the mean",
+        f"{mean:.2f} over {len(by_cell)} cells ({by_block}); our values minus the printed ones are {signed:+.2f} in "
+        "the mean",
         mean <= MEAN_DIFFERENCE,
     )
 
@@ -90,8 +89,9 @@ def _none_far_below(table: Table, blocks: list[TableBlock]) -> Finding:
         f"{_cell_name(key)}: {points:+.1f}" for key, points in by_cell.items() if points < -LARGEST_SHORTFALL
     )
     return Finding(
-        f"no cell more than {LARGEST_SHORTFALL:.0f} points below print",
-        f"lowest {_cell_name(lowest)} {by_cell[lowest]:+.1f}, highest {_cell_name(highest)} {by_cell[highest]:+.1f}",
+        f"no value is more than {LARGEST_SHORTFALL:.0f} points below the printed one",
+        f"the lowest difference is {by_cell[lowest]:+.1f} ({_cell_name(lowest)}), the highest {by_cell[highest]:+.1f} "
+        f"({_cell_name(highest)})",
         not below,
         below,
     )
@@ -107,7 +107,8 @@ def _complete_beats_disconnected(table: Table, blocks: list[TableBlock]) -> Find
         for name in PAPER
         for share in SHARES
     }
-    return _all_positive("complete beats disconnected in every pair", pairs)
+    expected = "the complete graph beats the disconnected one, for each of the paper's algorithms and budgets"
+    return _all_positive(expected, pairs)
 
 
 def _projections_beat_eviction(table: Table, blocks: list[TableBlock]) -> Finding:
@@ -122,7 +123,7 @@ def _projections_beat_eviction(table: Table, blocks: list[TableBlock]) -> Findin
         for other in PAPER
         if other not in PROJECTIONS
     }
-    return _all_positive("the projections beat mtrbp and mtforg in every column", pairs)
+    return _all_positive("mtbprj and mtbprj-2, which project, each beat mtrbp and mtforg in every column", pairs)
 
 
 def _all_positive(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
@@ -140,7 +141,7 @@ def _all_positive(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
     return Finding(expected, f"{len(measured) - len(negative)} of {len(measured)}", is_met, exceptions)
 
 
-def _budgetron_reaches_goals(table: Table, blocks: list[TableBlock], name: str, how: str, strict: bool) -> Finding:
+def _budgetron_reaches_goals(table: Table, blocks: list[TableBlock], name: str, strict: bool) -> Finding:
     """Check that a row of Budgetron reaches its goals on the complete graph; see `_missed_goals`."""
     misses = tuple(_missed_goals(table, blocks, name, strict))
     lowest: dict[str, list[str]] = {"C": [], "D": []}
@@ -151,10 +152,13 @@ def _budgetron_reaches_goals(table: Table, blocks: list[TableBlock], name: str, 
             texts += [f"{block.name} {min(means):.2f}"] if means else []
     goals = ", ".join(f"{s} {goal:.0f}" for s, goal in GOALS_AT_BYTES.items())
     expected = (
-        f"{goals} and School's error at most {SCHOOL_ERROR} %" if strict else "the printed unlimited baseline"
+        f"the best printed value of each column and these values: {goals}; and its error on School is at most "
+        f"{SCHOOL_ERROR} %"
+        if strict
+        else "the printed value of the k Perceptrons without a limit"
     )
     return Finding(
-        f"Budgetron {how} passes {expected} in every complete column",
+        f'with the complete graph and each budget, the row "{name}" reaches at least {expected}',
         f"lowest F of the complete graph: {', '.join(lowest['C'])}; of the disconnected one: {', '.join(lowest['D'])}",
         not misses,
         misses,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from budgetron.experiments.algorithms import BASELINE
+from budgetron.experiments.algorithms import BASELINE, BUDGETRON_SAME_BYTES, BUDGETRON_SAME_EXAMPLES, SAME_BYTES_AS
 from budgetron.experiments.blocks import TableBlock
-from budgetron.experiments.findings import Finding
+from budgetron.experiments.findings import NOISE, Finding
 from budgetron.experiments.printed import COLUMNS
 from budgetron.experiments.table import Key, Table
 
@@ -16,21 +16,27 @@ FIGURE = "f-against-budget.svg"
 _HEADS = [f"{graph} {share} %" for graph, share in COLUMNS]
 _HOW_TO_READ = (
     "F-measure in per cent: mean ± standard error over the orders, then in brackets the printed value and "
-    "our value minus it. C is the complete task graph, D the disconnected one; the budget B is that share of what "
-    "the k Perceptrons store."
+    "our value minus it. C is the complete task graph, D the disconnected one. The percentage in the head of a column "
+    "is the budget B, as a share of the number of examples that k Perceptrons store without a limit, one for each of "
+    "the k tasks."
 )
+_ROW_NOTES = {
+    BUDGETRON_SAME_BYTES: f"is limited to the bytes that {SAME_BYTES_AS} takes in the same cell",
+    BUDGETRON_SAME_EXAMPLES: "is from version 0.1: it stores B examples, and uses only the parts of its model that use "
+    "the kernel",
+}
 
 
 def markdown(table: Table, findings: Sequence[Finding], heading: str = "##", figure: str = FIGURE) -> str:
     """Render the table and the findings as Markdown, with a link to the figure."""
-    lines = [f"{table.n_orders} orders, version {', '.join(sorted(table.versions))}. {_HOW_TO_READ}", ""]
+    lines = [f"{table.n_orders} orders, version {', '.join(sorted(table.versions))}. {_how_to_read(table)}", ""]
     for block in table.blocks:
         lines += [f"{heading} {block.title}, {block.formula}", "", _baseline(table, block), ""]
         lines += [*_rows(table, block, "F", "f_measure"), ""]
         lines += [*_rows(table, block, "error rate, %", "error"), ""]
     lines += [f"![F against budget]({figure})", ""]
     if findings:
-        lines += [f"{heading} Expected, and found", ""]
+        lines += [f"{heading} Expected, and found", "", _about_checks(table), ""]
         for finding in findings:
             lines.append(f"- **{'yes' if finding.holds else 'no'}**: {finding.expected}. Found: {finding.found}.")
             lines += [f"    - {exception}" for exception in finding.exceptions]
@@ -39,7 +45,7 @@ def markdown(table: Table, findings: Sequence[Finding], heading: str = "##", fig
 
 def html(table: Table, findings: Sequence[Finding], figure: str) -> str:
     """Render one self-contained HTML page; `figure` is SVG text."""
-    body = [f"<h1>Table 1</h1><p>{escape(_HOW_TO_READ)} {table.n_orders} orders.</p>", figure]
+    body = [f"<h1>Table 1</h1><p>{escape(_how_to_read(table))} {table.n_orders} orders.</p>", figure]
     for block in table.blocks:
         body.append(
             f"<h2>{escape(block.title)}, {escape(block.formula)}</h2><p>{escape(_baseline(table, block))}</p>"
@@ -48,6 +54,8 @@ def html(table: Table, findings: Sequence[Finding], figure: str) -> str:
             _html_rows(table, block, "F", "f_measure"),
             _html_rows(table, block, "error rate, %", "error"),
         ]
+    if findings:
+        body.append(f"<p>{escape(_about_checks(table))}</p>")
     for finding in findings:
         exceptions = "".join(f"<li>{escape(exception)}</li>" for exception in finding.exceptions)
         verdict = "yes" if finding.holds else "no"
@@ -75,9 +83,9 @@ def terminal(table: Table, findings: Sequence[Finding]) -> Any:
 
     legend = (
         "Each cell: F in %; the printed F, and ours minus it; the error in %. C: complete graph, D: disconnected. "
-        "25 %: the budget, as a share of what the unlimited Perceptrons store.\n"
+        "25 %: the budget B, as a share of what k Perceptrons store without a limit, one for each of the k tasks."
     )
-    parts: list[Any] = [Text(legend)]
+    parts: list[Any] = [Text(" ".join([legend, *_row_notes(table)]) + "\n")]
     for block in table.blocks:
         grid = RichTable(
             title=f"{block.title}, {block.formula}",
@@ -102,6 +110,8 @@ def terminal(table: Table, findings: Sequence[Finding]) -> Any:
                 cells.append(text)
             grid.add_row(name, *cells)
         parts.append(grid)
+    if findings:
+        parts.append(Text(_about_checks(table) + "\n"))
     for finding in findings:
         text = Text("✓ " if finding.holds else "✗ ", style="bold green" if finding.holds else "bold red")
         text.append(f"{finding.expected}: {finding.found}", style="default")
@@ -109,6 +119,26 @@ def terminal(table: Table, findings: Sequence[Finding]) -> Any:
             text.append(f"\n    {exception}", style="dim")
         parts.append(text)
     return Group(*parts)
+
+
+def _how_to_read(table: Table) -> str:
+    return " ".join([_HOW_TO_READ, *_row_notes(table)])
+
+
+def _row_notes(table: Table) -> list[str]:
+    """Return a sentence about each row of Budgetron that the table has."""
+    present = {name for block in table.blocks for name in table.rows(block)}
+    return [f'The row "{name}" {note}.' for name, note in _ROW_NOTES.items() if name in present]
+
+
+def _about_checks(table: Table) -> str:
+    """Return what the findings cover, and how they treat noise."""
+    left_out = [f'"{block.title}"' for block in table.blocks if not block.in_paper]
+    without = f" {' and '.join(left_out)} is not part of the paper's table, and is left out." if left_out else ""
+    return (
+        f"F in per cent is compared in the blocks of the paper.{without} Where two rows or columns are compared, a "
+        f"difference of at most {NOISE:.0f} standard errors counts as noise, and does not refute what is expected."
+    )
 
 
 def _baseline(table: Table, block: TableBlock) -> str:

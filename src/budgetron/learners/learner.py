@@ -1,7 +1,8 @@
-"""`Learner`, the base class of all learners: `fit`, single examples, files, and what scikit-learn needs.
+"""`Learner`, the base class of all learners: presets, `fit`, `explain`, `save`, and what scikit-learn needs.
 
-Blocks of examples are learned in `block_learner`. The learning rule itself is in the engine. The file of each learner
-only declares its parameters and turns them into engine settings.
+Its own base classes learn and predict blocks (`block_learner`) and single examples (`single_examples`). The learning
+rule itself is in the engine. The file of a learner declares its parameters, turns them into engine settings, and adds
+the methods that only this learner has.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from budgetron.engine import native
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.registry import rule_class
-from budgetron.errors import input_error, shown
+from budgetron.errors import InputError, input_error, shown
 from budgetron.learners.block_learner import Margins as Margins
 from budgetron.learners.input import validation
 from budgetron.learners.input.classes import Classes
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 # The attributes of a fitted model. `fit` replaces them, and removes those that the new model does not have.
 _LEARNED = (
     "_guard", "_graph", "_names", "_classes", "_engine", "_tasked", "_has_offset", "n_features_in_",
-    "feature_names_in_", "_columns", "_point",
+    "feature_names_in_", "_columns", "_point", "_asking",
 )  # fmt: skip
 
 
@@ -60,7 +61,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
     }
 
-    # scikit-learn's pipelines and model selection pass `tasks`, `offset` and `n_jobs` on by default.
+    # With enable_metadata_routing=True, scikit-learn's pipelines and model selection pass these arguments on without
+    # calls of `set_fit_request` and the like.
     __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True}
     __metadata_request__predict: ClassVar[dict[str, bool | None]] = {"tasks": True, "offset": True, "n_jobs": True}
@@ -76,8 +78,11 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     @classmethod
     def preset(cls, name: str, **parameters: Any) -> Self:
         """Return a published learner by name (see `presets`). Keyword arguments replace parameters of the preset."""
+        if not cls.presets:
+            remedy = f"Create the learner with its parameters: {cls._who}(...)."
+            raise InputError(f"{cls._who}: there are no presets of this learner; got {shown(name)}. {remedy}")
         if name not in cls.presets:
-            raise input_error(cls._who, "preset", f"one of {', '.join(cls.presets) or 'none'}", shown(name))
+            raise input_error(cls._who, "preset", f"one of {', '.join(cls.presets)}", shown(name))
         return cls(**{**cls.presets[name], **parameters})
 
     # ---- learning
@@ -120,9 +125,10 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def resize(self, budget: int | str) -> None:
         """Change the budget of a fitted model. Surplus examples are evicted by the learner's own rule.
 
-        Learners that store examples take a number of examples; a `Forgetron` cannot go below the number of its stored
-        examples. A `Budgetron` stores none: it changes the sizes of its parts, and takes a size in bytes too. A
-        `FourierSgd` cannot be resized. Other learners cannot be resized if their budget is None or a size in bytes.
+        A learner that stores examples takes a number of examples, and only if its budget was a number of examples
+        before. A `Forgetron` cannot go below the number of its stored examples. A `Budgetron` stores no examples: it
+        changes the sizes of its parts, and takes a number of examples or a size in bytes. A `FourierSgd` and learners
+        without a budget cannot be resized.
 
         >>> import numpy as np
         >>> from budgetron import BudgetProjectron
@@ -147,7 +153,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model to one file, replacing an existing file; `budgetron.load` reads it.
 
-        Its content, but not its size, is first checked as `load` checks it. Then the file is replaced atomically.
+        Before anything is written, the content is checked as `load` checks it, except for its size. The file is
+        replaced atomically.
         """
         from budgetron.learners.lifecycle.saved import content_of  # imported here because most processes never save
         from budgetron.persist import replace_file
@@ -213,7 +220,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         Call it once for each example of a stream, before learning. It returns True for every example until the model
         has learned 50. Later it returns True for the examples that the model is least certain about, and for some at
         random, so that the share of examples that it chose tends to `share`. Its counts are not in model files: a
-        loaded model starts to count again.
+        loaded model starts to count again, and so does a model after `fit`.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -233,9 +240,10 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
             # A model without an engine has no margins to compare.
             return True
         lead = lead_of(self._margin_of_one(x, task, offset))
-        if self._asking is None:
-            self._asking = Asking()
-        wanted: bool = self._asking.wants(lead, self._engine.n_seen, share)
+        asking = self._asking  # read once: `fit` in another thread may remove it
+        if asking is None:
+            asking = self._asking = Asking()
+        wanted: bool = asking.wants(lead, self._engine.n_seen, share)
         return wanted
 
     def _part_names(self) -> Mapping[int, str]:
@@ -258,7 +266,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         The bound follows from the parameters and the number of features, before the first example.
         """
-        # The planner needs only the width and the dtype of the rows, not their values.
+        # `_settings` uses only the width and the dtype of the rows here, so their values may be 0.
         rows = np.zeros((1, n_features), dtype=dtype)
         classes = Classes(np.arange(n_classes))
         settings, _ = self._settings(rows, classes, self._checked_graph())

@@ -39,7 +39,7 @@ def copied_models(url: str) -> list[str]:
     names = [name for name in store.names("") if store.under(name).names("epochs")]
     if not names:
         raise input_error("serve", "--standby-of", "a URL to which serve --replicate-to has copied", repr(url),
-                          "Start the owner first. The copy begins with its first label.")  # fmt: skip
+                          "Start the owner first, with --replicate-to.")  # fmt: skip
     return names
 
 
@@ -109,7 +109,9 @@ class Replication:
     def take_over(self) -> bool:
         """Become the owner, if this is a standby. Returns whether this is the owner now."""
         with self._lock:
-            if self.follower is None or self._host is None:  # no standby, or no longer: a retry gets the first answer
+            if self.follower is None or self._host is None:
+                # No standby, or one that has taken over already: then a retry succeeds too, unless yet another process
+                # has taken over since.
                 return self.replicator is not None and not isinstance(self.replicator.error, StaleOwner)
             try:
                 claimed = self.follower.take_over()
@@ -133,7 +135,7 @@ class Replication:
             return True
 
     def state(self) -> dict[str, Any]:
-        """The fields of the answer to GET copy."""
+        """The fields of the answer to GET copy, except `position`."""
         copier, follower = self.replicator, self.follower
         error = follower.error if follower is not None else None if copier is None else copier.error
         lost = isinstance(error, StaleOwner)

@@ -64,6 +64,28 @@ def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, as_json
     assert "Not run: Budgetron" in budgetron(*words).stdout
 
 
+def test_learners_run_once_for_a_kernel_or_graph_that_they_do_not_have(mail: Path, as_json, budgetron) -> None:
+    learners = ["--learners", "Perceptron,LinearPerceptron,RelationPerceptron"]
+    words = ["compare", mail, *learners, "--kernel", "linear", "--graphs", "complete,disconnected"]
+    assert [learner["name"] for learner in as_json(*words)["learners"]] == [
+        "Perceptron, no limit, complete",
+        "Perceptron, no limit, disconnected",
+        "LinearPerceptron, no limit, complete",
+        "LinearPerceptron, no limit, disconnected",
+        "RelationPerceptron, no limit",
+    ]
+    shown = budgetron(*words).stdout
+    assert "by 5 settings;" in shown
+    rows = sorted(line.split()[:4] for line in shown.splitlines() if "Perceptron  " in line)
+    assert rows == [
+        ["LinearPerceptron", "none", "-", "complete"],
+        ["LinearPerceptron", "none", "-", "disconnected"],
+        ["Perceptron", "none", "linear", "complete"],
+        ["Perceptron", "none", "linear", "disconnected"],
+        ["RelationPerceptron", "none", "-", "-"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

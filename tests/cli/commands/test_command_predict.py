@@ -1,4 +1,7 @@
-"""`budgetron predict`: the model's predictions, as CSV and NDJSON, from files with more or fewer columns."""
+"""`budgetron predict`: the model's predictions, as CSV and NDJSON.
+
+Columns of the file are found by name. There may be other columns too, and the label may be missing.
+"""
 
 from __future__ import annotations
 

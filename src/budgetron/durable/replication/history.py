@@ -130,7 +130,8 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
         if last_head(store) is not None:
             raise DamagedLog(f"copy: {store.url!r} is incomplete: its database is missing. Restore another copy.",
                              "an object is missing")  # fmt: skip
-        raise input_error("copy", "its folder or URL", "one that serve --replicate-to has written", repr(store.url))
+        raise input_error("copy", "its folder or URL", "one to which serve --replicate-to has copied labels",
+                          repr(store.url), "A copy begins when the owner has learned its first labels.")  # fmt: skip
     last_used = max(run.last_object.last_record for run in runs)
     if position is not None:
         return _at_position(runs, position, last_used)

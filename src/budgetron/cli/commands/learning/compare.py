@@ -1,6 +1,7 @@
-"""`budgetron compare`: run learners × budgets × graphs over one stream in one pass, and recommend one setting.
+"""`budgetron compare`: run several settings over one stream in one pass, and recommend one.
 
-All models are in memory together, so their number is limited. `tune` uses some functions of this module.
+A setting is a learner with a budget, a kernel and a graph. All models are in memory together, so the number of settings
+is limited. `tune` uses some functions of this module.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 WHO = "compare"
 _SIMILAR_MEMORY = 1.25  # the ratio up to which two amounts of memory count as about the same
-_MAX_LEARNERS = 100
+_MAX_SETTINGS = 100
 
 
 @click.command()
@@ -48,7 +49,8 @@ _MAX_LEARNERS = 100
 )
 @click.option("--graphs", default="complete", show_default=True, metavar="LIST", help="Graphs, separated by commas.")
 @click.option(
-    "--kernel", help="Kernel of every learner.  [default: gaussian, and none if the learner works without]"
+    "--kernel",
+    help="Kernel of every learner that has one.  [default: gaussian; a Budgetron runs with gaussian and with none]",
 )
 @json_option
 def command(
@@ -57,10 +59,14 @@ def command(
 ) -> None:
     """Compare learners on one stream, in one pass, and recommend one.
 
-    Every learner runs with every budget and every graph, on the same examples in the same order; a Budgetron also
-    without a kernel, which takes less time and memory. The recommended setting is the one with the least memory among
-    those whose error is not significantly higher than the lowest; of settings with about the same memory, the one with
-    the lowest error.
+    Every learner runs with every budget and every graph, on the same examples in the same order. A learner that
+    has no budget runs once for all budgets, and one that takes no graph once for all graphs. A Budgetron also runs
+    without a kernel, which takes less time and memory.
+
+    Among the settings whose error is not significantly higher than the lowest, the one with the least memory is
+    recommended; of those with about as little memory, the one with the lowest error. If a label is rare, the AUC
+    decides instead of the error. If this setting is a Budgetron and the same one without a kernel is not significantly
+    worse than the best, and takes at most about as much memory, that one is recommended.
 
     \b
     budgetron compare mail.csv --task user --budgets 100,1000,64KiB --graphs complete,disconnected
@@ -91,7 +97,7 @@ def command(
                     comparison = Comparison(models, classes=labelled.classes)
                 comparison.add(*rows)
                 if line.due():
-                    line.show(comparison.n, labelled.stream, note=counted(len(entries), "learner"))
+                    line.show(comparison.n, labelled.stream, note=counted(len(entries), "setting"))
         except BudgetronError as problem:
             if comparison is None or not comparison.n:
                 raise
@@ -115,7 +121,10 @@ def command(
 
 
 def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None) -> Iterator[LearnerSpec]:
-    """Yield the settings to compare: learners × budgets × kernels × graphs."""
+    """Yield the settings to compare: learners × budgets × kernels × graphs.
+
+    If a learner does not have one of these parameters, its settings differ in the others only.
+    """
     if learners is None:
         names = [name for name in learner_names() if has_parameter(name, "budget")]
     elif learners.strip() == "all":
@@ -125,16 +134,20 @@ def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None
     specs = []
     for name in dict.fromkeys(names):  # without duplicates, in the order given
         learner_budgets = _split_list(budgets) if has_parameter(name, "budget") else [None]
-        kernels = ["gaussian", *(["none"] if works_without_kernel(name) else [])] if kernel is None else [kernel]
+        learner_graphs = _split_list(graphs) if has_parameter(name, "graph") else [LearnerSpec.graph]
+        if kernel is None or not has_parameter(name, "kernel"):
+            kernels = [LearnerSpec.kernel, *(["none"] if works_without_kernel(name) else [])]
+        else:
+            kernels = [kernel]
         specs += [
             LearnerSpec(name, budget, kernel_text, graph)
-            for kernel_text, budget, graph in itertools.product(kernels, learner_budgets, _split_list(graphs))
+            for kernel_text, budget, graph in itertools.product(kernels, learner_budgets, learner_graphs)
         ]
     # Counted before anything is built: models of many settings would fill the memory.
-    if not 1 <= len(specs) <= _MAX_LEARNERS:
-        what = "the number of settings (learners × budgets × graphs)"
-        remedy = "Change --learners, --budgets or --graphs."
-        raise input_error(WHO, what, f"1 to {_MAX_LEARNERS}", shown(len(specs)), remedy)
+    if not 1 <= len(specs) <= _MAX_SETTINGS:
+        what = "the number of settings (learners × budgets × kernels × graphs)"
+        remedy = "Change --learners, --budgets, --kernel or --graphs."
+        raise input_error(WHO, what, f"1 to {_MAX_SETTINGS}", shown(len(specs)), remedy)
     yield from (entry.checked(WHO) for entry in specs)
 
 
@@ -143,9 +156,11 @@ def _split_list(text: str) -> list[str]:
 
 
 def _name(entry: LearnerSpec, graphs: str, kernel: str | None) -> str:
-    """Return a name for a setting, for messages and JSON."""
-    # Name only what differs between the settings.
-    graph = f", {entry.graph}" if len(_split_list(graphs)) > 1 else ""
+    """Return the name of a setting, by which messages and JSON refer to it.
+
+    It is the learner and the budget, and also the graph and the missing kernel if settings may differ in them.
+    """
+    graph = f", {entry.graph}" if len(_split_list(graphs)) > 1 and has_parameter(entry.learner, "graph") else ""
     without = ", no kernel" if kernel is None and entry.kernel == "none" else ""
     return f"{entry.learner}, {entry.budget or 'no limit'}{graph}{without}"
 
@@ -203,19 +218,22 @@ def _show(options: StreamOptions, entries: dict[str, LearnerSpec], comparison: C
     examples = f"{counted(best.overall.n, 'example')} of {counted(len(best.per_task), 'task')}"
     out.print(
         f"{source_words(options.source)}: {examples}, "
-        f"each predicted before it is learned, by {counted(len(results), 'learner')};\n{constant_words(best)}\n"
+        f"each predicted before it is learned, by {counted(len(results), 'setting')};\n{constant_words(best)}\n"
     )
     if note := rare_words(best):
-        out.print(f"{note} The learners are compared by AUC.\n", soft_wrap=True)
+        out.print(f"{note} The settings are compared by AUC.\n", soft_wrap=True)
     graphs_differ = len({entry.graph for entry in entries.values()}) > 1
     kernels_differ = len({entry.kernel for entry in entries.values()}) > 1
-    # Columns in which all rows would be equal are left out.
+    # The columns of kernels and graphs are left out if all settings have the same.
     optional = [*(["kernel"] if kernels_differ else []), *(["graph"] if graphs_differ else [])]
     names = ["learner", "budget", *optional, "error %", "F %", "AUC", "stored", "memory", "per s"]
     rows = table(names, left=["learner", "kernel", "graph"])
     for name in sorted(results, key=lambda name: _loss(results[name].validation)):
         result, entry, figures = results[name], entries[name], results[name].validation.overall
-        optional = [*([entry.kernel] if kernels_differ else []), *([entry.graph] if graphs_differ else [])]
+        kernel, graph = (
+            str(getattr(entry, name)) if has_parameter(entry.learner, name) else "-" for name in ("kernel", "graph")
+        )
+        optional = [*([kernel] if kernels_differ else []), *([graph] if graphs_differ else [])]
         rows.add_row(
             entry.learner, entry.budget or "none", *optional,
             percent(figures.error, ""), percent(figures.f_measure, ""), decimal(figures.auc),
@@ -282,7 +300,7 @@ def _below_constant(results: dict[str, ComparedModel], best: str, chosen: str, c
 
 
 def command_for(options: StreamOptions, entry: LearnerSpec) -> str:
-    """Return the `budgetron run` command that trains and saves this learner."""
+    """Return the `budgetron run` command that trains a model with this setting on the stream, and saves it."""
     arguments = ["budgetron run", shlex.quote(options.source), *options.words()]
     if options.on_error != "stop":
         arguments.append(f"--on-error {options.on_error}")
