@@ -137,7 +137,7 @@ def test_the_page_names_the_columns_of_a_model_from_a_file(opened, tmp_path):
 
 
 def test_the_chart_of_beliefs_has_the_heaviest_ones(opened, tmp_path):
-    """A Budgetron with tasks has more beliefs than the chart has colours. Here the last of its linear beliefs is best."""
+    """A Budgetron with tasks has more beliefs than the chart has colours. Here the last linear belief is best."""
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(1500, 4)), rng.integers(16, size=1500)
     labels = X[:, 0] * np.where(tasks % 2, 1, -1) > 0  # two kinds of tasks, with opposite labels
