@@ -6,28 +6,17 @@ from itertools import pairwise
 from typing import Any
 
 from bench import PYTHON, Bench, Row, Skipped, interleaved, slack
-from on_data import kernel_stream, project_stream, size
-from streams import Stream, grid, in_order, kinds, users
+from on_data import named_streams, size
+from streams import Stream
 
 from budgetron.errors import TooFewBytes
-
-
-def _streams(bench: Bench, name: str) -> list[Stream]:
-    if name in ("ijcnn1", "magic04", "a9a"):
-        stream, stored = kernel_stream(bench, name)
-        return bench.orders_of(lambda seed: in_order(stream, seed, stored))
-    if name == "users":
-        return bench.orders_of(users)
-    if name in ("kinds", "grid"):
-        return bench.orders_of(kinds if name == "kinds" else grid)
-    return bench.orders_of(lambda seed: in_order(project_stream(name), seed))
 
 
 def bytes_used(bench: Bench) -> None:
     """At the end of a stream, between 90 and 100 % of a byte budget is used."""
     for name in ("ijcnn1", "sentiment", "users"):
         for budget in ("100 KiB", "1 MiB"):
-            share = 100 * bench.run_budgetron(_streams(bench, name)[:1], budget)["bytes"] / size(budget)
+            share = 100 * bench.run_budgetron(named_streams(bench, name)[:1], budget)["bytes"] / size(budget)
             bench.check(f"{name}, {budget}: used", f"{share:.1f} %", "90 to 100 %", 90 <= share <= 100)
 
 
@@ -35,7 +24,7 @@ def doubling(bench: Bench) -> None:
     """Doubling the budget never increases the error by more than 0.1 points."""
     for name in ("ijcnn1", "magic04", "sentiment", "spam", "chem97", "school", "exam", "kinds", "grid"):
         try:
-            streams = _streams(bench, name)
+            streams = named_streams(bench, name)
         except Skipped as reason:
             print(f"  {reason}")
             continue
@@ -65,7 +54,7 @@ def speed(bench: Bench) -> None:
     if bench.python_0_1 is None:
         raise Skipped("no --version-0-1")
     for name, factor in (("a9a", 5.0), ("ijcnn1", 5.0), ("school", 3.0)):
-        streams = _streams(bench, name)
+        streams = named_streams(bench, name)
         stream, before = streams[0], bench.run_version_0_1(streams, 400)
         assert before is not None  # because there is a Python with version 0.1
         budget = _smallest_budget(bench, streams, before)
@@ -77,7 +66,7 @@ def speed(bench: Bench) -> None:
         times = both["version 0.1"]["micros"] / both["Budgetron"]["micros"]
         bench.at_least(f"{name}: Budgetron in {budget} is faster than 0.1 at B = 400", times, factor, " ×")
     for name in ("a9a", "ijcnn1", "magic04", "school", "exam", "chem97"):
-        stream = _streams(bench, name)[0]
+        stream = named_streams(bench, name)[0]
         both = interleaved(
             bench, stream, {"version 0.1": (bench.python_0_1, "default"), "Budgetron": (PYTHON, "default")}
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from bench import QUICK, SLACK, Bench, Row, Skipped
 from peers import KERNEL_PEERS, RATES, VOWPAL_RATES, adagrad, hashed, vowpal, vowpal_is_installed, vowpal_timed
-from streams import Stream, in_order, kernel_set, project_set, users
+from streams import Stream, grid, in_order, kernel_set, kinds, project_set, users
 
 from budgetron import data
 from budgetron.engine.memory import budget_of
@@ -39,6 +39,21 @@ def kernel_stream(bench: Bench, name: str) -> tuple[Stream, Any]:
     if not (bench.data / "kernel" / f"{name}.npz").exists():
         raise Skipped(f"{name} is not in {bench.data.name}/kernel")
     return kernel_set(bench.data, name)
+
+
+def named_streams(bench: Bench, name: str) -> list[Stream]:
+    """Return the orders of a stream by its name. Flights stay in the order of time."""
+    if name in ("ijcnn1", "magic04", "a9a"):
+        stream, stored = kernel_stream(bench, name)
+        return bench.orders_of(lambda seed: in_order(stream, seed, stored))
+    if name == "users":
+        return bench.orders_of(users)
+    if name in ("kinds", "grid"):
+        return bench.orders_of(kinds if name == "kinds" else grid)
+    stream = project_stream(name)
+    if name == "flights":
+        return [stream.take(QUICK if bench.quick else 100_000)]
+    return bench.orders_of(lambda seed: in_order(stream, seed))
 
 
 def linear_peers(bench: Bench, streams: list[Stream], nbytes: int) -> list[Row]:
@@ -112,11 +127,7 @@ def dense_bytes(bench: Bench) -> None:
 def classic(bench: Bench) -> None:
     """School, Exam, Chem97 and flights in the order of time: no worse than version 0.1, defaults of both."""
     for name in ("school", "exam", "chem97", "flights"):
-        stream = project_stream(name)
-        if name == "flights":
-            streams = [stream.take(QUICK if bench.quick else 100_000)]
-        else:
-            streams = bench.orders_of(lambda seed, stream=stream: in_order(stream, seed))
+        streams = named_streams(bench, name)
         ours = bench.run_budgetron(streams)
         bench.run_peer("AdaGrad, shared and own", streams, adagrad, RATES)
         bench.no_worse(name, ours, bench.run_version_0_1(streams, 500))
