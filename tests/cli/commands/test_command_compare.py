@@ -64,7 +64,10 @@ def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, as_json
     assert "Not run: Budgetron" in budgetron(*words).stdout
 
 
-def test_learners_run_once_for_a_kernel_or_graph_that_they_do_not_have(mail: Path, as_json, budgetron) -> None:
+def test_learners_run_once_for_a_kernel_or_graph_that_they_do_not_have(
+    mail: Path, as_json, budgetron, monkeypatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")  # in a narrow terminal the cells of the table would be cut
     learners = ["--learners", "Perceptron,LinearPerceptron,RelationPerceptron"]
     words = ["compare", mail, *learners, "--kernel", "linear", "--graphs", "complete,disconnected"]
     assert [learner["name"] for learner in as_json(*words)["learners"]] == [
