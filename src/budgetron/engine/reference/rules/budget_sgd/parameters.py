@@ -36,7 +36,7 @@ class Maintenance(IntEnum):
     NYSTROM = 9  # the stored examples stay; steps are projected on their leading eigenvectors (NOGD)
 
 
-# The methods that can bound ‖f‖. With the others, the core would have to compute it anew at every step.
+# The methods that can bound ‖f‖. With the others, the core would have to compute it again at every step.
 WITH_RADIUS = (Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.HALVE)
 
 
