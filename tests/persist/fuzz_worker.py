@@ -81,7 +81,7 @@ def change_json(rng, record):
         parent = parent[name]
     kind = rng.randrange(6)
     if kind == 0 and isinstance(parent, dict):
-        parent["more"] = rng.choice(OTHERS)
+        parent["more"] = copy.deepcopy(rng.choice(OTHERS))
     elif kind == 1:
         del parent[last]
     elif kind == 2 and isinstance(parent, list):
@@ -90,7 +90,7 @@ def change_json(rng, record):
     elif isinstance(parent[last], (int, float)) and kind < 5:
         parent[last] = rng.choice([*NUMBERS, parent[last] + 1, parent[last] - 1, parent[last] * 2, not parent[last]])
     else:
-        parent[last] = rng.choice(NUMBERS + OTHERS)
+        parent[last] = copy.deepcopy(rng.choice(NUMBERS + OTHERS))
 
 
 def change_arrays(rng, arrays):
