@@ -17,7 +17,7 @@ from budgetron.graphs import Explicit
 MIN_TABLE_CELLS = 16
 """The smallest number of cells of a table."""
 ENOUGH_CELLS = 2**14
-"""A table with fewer cells than this has one belief, because more cells are worth more than more beliefs."""
+"""A table with fewer cells than this has one belief, because more cells lower the error more than another belief."""
 TABLE_SHARE = 4
 """The table gets at least 1/4 of the bytes if there are frequent columns."""
 FIRST_CELLS = 4096
@@ -145,7 +145,7 @@ def _may_have_rows(settings: Settings) -> bool:
 def limit_of_count(settings: Settings, count: int | None) -> int:
     """Return the bytes of a budget of `count` examples, for everything except the rows of tasks.
 
-    There are at least those of the smallest possible model, so that every count is enough for a model.
+    It is never less than the smallest possible model needs, so every count is enough for a model.
     """
     limit = UNLIMITED
     if count is not None:
