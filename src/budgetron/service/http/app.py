@@ -15,7 +15,6 @@ from typing import Any
 import h11
 import msgspec
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
@@ -27,8 +26,8 @@ from budgetron.errors import error_message
 from budgetron.service import live
 from budgetron.service.http import docs_page, openapi
 from budgetron.service.http.api_keys import ANONYMOUS, ApiKey, KeysUnreadable
-from budgetron.service.http.authorization import KEY, authorize, check_headers, token_of
-from budgetron.service.http.call import RECEIVED, Call, ServiceCall, too_many
+from budgetron.service.http.authorization import KEY, authorize, read_headers, token_of
+from budgetron.service.http.call import RECEIVED, Call, ServiceCall, header, too_many
 from budgetron.service.http.operations import (
     DEFAULT,
     MODEL_OPERATIONS,
@@ -143,9 +142,10 @@ class Observe:
     def _problem(self, scope: Scope) -> HTTPProblem | None:
         """Count a request against the rate of its address. Returns why it must be rejected; None if it is accepted."""
         scope[ADDRESS] = address = self._service.addresses.of(scope)
+        problem = read_headers(scope)
         if (seconds := self._service.rates.admit(address)) and not self._may_set_limits(scope):
             return too_many(address, seconds)
-        return check_headers(scope["headers"])
+        return problem
 
     def _may_set_limits(self, scope: Scope) -> bool:
         """Whether an administrator requests /v1/limits. No rate applies to this, so a wrong limit can be undone."""
@@ -153,7 +153,7 @@ class Observe:
             return False
         keys = self._service.api_keys
         try:
-            key = ANONYMOUS if keys is None else keys.find(token_of(Headers(scope=scope)))
+            key = ANONYMOUS if keys is None else keys.find(token_of(scope))
         except KeysUnreadable:
             return False
         return key is not None and key.may("admin")
@@ -233,7 +233,7 @@ class ModelEndpoint(Endpoint):
         call.charge_request()
         handler = operation.handler
         if operation.request is not None:
-            content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+            content_type = _content_type(request)
             if content_type == NDJSON and operation.stream_handler is not None:
                 handler = operation.stream_handler
             elif content_type != JSON:
@@ -259,7 +259,7 @@ class ServiceEndpoint(Endpoint):
         call = ServiceCall(**self._fields(request, key))
         if request.url.path != LIMITS:
             call.charge_request()
-        content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        content_type = _content_type(request)
         if operation.request is not None and content_type != JSON:
             raise _wrong_content_type(operation, content_type)
         assert operation.handler is not None
@@ -313,6 +313,11 @@ class ServicePathEndpoint:
             status = "standby"
         answer = {"status": status, "failing": list(failing), "reasons": failing}
         return reply(encode(answer), 200 if ready else 503)
+
+
+def _content_type(request: Request) -> str:
+    """The media type of the body, without parameters such as a charset."""
+    return header(request.scope, b"content-type").partition(";")[0].strip().lower()
 
 
 # ---- requests that no handler sees

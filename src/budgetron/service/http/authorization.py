@@ -5,14 +5,14 @@ Without keys, only clients on this machine are accepted, unless the service was 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.types import Scope
 
 from budgetron.errors import error_message
 from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
+from budgetron.service.http.call import HEADERS, header
 from budgetron.service.http.problems import CLOSE, HTTPProblem
 from budgetron.service.lifecycle import Service
 from budgetron.service.settings import is_loopback
@@ -24,11 +24,16 @@ _SINGLE_HEADERS = frozenset(
 )
 
 
-def check_headers(headers: Iterable[tuple[bytes, bytes]]) -> HTTPProblem | None:
-    """The error for a missing Host, or for a repeated header that may occur only once; None if there is no error.
+def read_headers(scope: Scope) -> HTTPProblem | None:
+    """Store the headers of a request by name in its scope, for `header`.
 
+    Returns the error for a missing Host, or for a repeated header that may occur only once; None if there is no error.
     If a header is repeated, a proxy in front of the service might check one value and the service use the other.
     """
+    headers = scope["headers"]
+    scope[HEADERS] = by_name = dict(headers)
+    if len(by_name) == len(headers) and b"host" in by_name:
+        return None
     names = [name for name, _ in headers if name in _SINGLE_HEADERS]
     if len(set(names)) == len(names) and b"host" in names:
         return None
@@ -44,7 +49,7 @@ def authorize(service: Service, request: Request, role: str) -> ApiKey:
     if service.api_keys is None:
         _check_origin(service, request)
         return ANONYMOUS
-    key = service.api_keys.find(token_of(request.headers))
+    key = service.api_keys.find(token_of(request.scope))
     if key is None:
         message = (
             "API key: the key is missing, unknown or expired. Send a valid one in the header Authorization: Bearer KEY."
@@ -57,9 +62,9 @@ def authorize(service: Service, request: Request, role: str) -> ApiKey:
     return key
 
 
-def token_of(headers: Headers) -> str:
+def token_of(scope: Scope) -> str:
     """The API key in the headers; empty if there is none."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
+    scheme, _, token = header(scope, b"authorization").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
@@ -69,7 +74,7 @@ def _check_origin(service: Service, request: Request) -> None:
     A page can make the browser send requests to localhost; the headers Origin and Sec-Fetch-Site show this. Or it can
     let its own host name point to this machine; the header Host shows this.
     """
-    headers = dict(request.headers.raw)  # each look-up in `request.headers` would scan all headers
+    headers = request.scope[HEADERS]
     host = headers.get(b"host", b"").decode("latin-1")
     if not service.settings.without_keys:
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host

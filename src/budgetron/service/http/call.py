@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 # A body may pause for `Limits.seconds_to_send`, and take as long as it needs at this rate: a model file may have a
 # gigabyte, but a client that sends one byte now and then must not occupy a connection for ever.
 _MIN_BYTES_PER_SECOND = 1_000
-RECEIVED = "budgetron.received"  # in the ASGI scope: when the body was complete, for the slow log and traces
+# In the ASGI scope:
+RECEIVED = "budgetron.received"  # when the body was complete, for the slow log and traces
+HEADERS = "budgetron.headers"  # the headers by name: Starlette's `Headers` scans all of them for every look-up
 _POLL = 0.25  # seconds; a stream without lines has to notice that the service is stopping
 
 
@@ -76,7 +78,7 @@ class ServiceCall:
     async def body(self, limit: int | None = None) -> bytes:
         """Read the complete body. Raises an error if it is longer than `limit` or arrives too slowly."""
         limit = self.limits.body_bytes if limit is None else limit
-        declared = self.request.headers.get("content-length", "")
+        declared = header(self.request.scope, b"content-length")
         if declared.isdigit() and int(declared) > limit:
             raise _too_long(limit)
         # Most bodies arrive in one piece. `connections` enforces the timeout for the first piece: a separate timer for
@@ -159,6 +161,12 @@ class TwoWayStream(Response):
         async for line in self._lines:
             await send({"type": "http.response.body", "body": line, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The value of a header; empty if the request does not have it. `name` is in lower case."""
+    headers: dict[bytes, bytes] = scope[HEADERS]
+    return headers.get(name, b"").decode("latin-1")
 
 
 def too_many(client: str, seconds: float) -> HTTPProblem:
