@@ -27,7 +27,7 @@ _SINGLE_HEADERS = frozenset(
 def check_headers(headers: Iterable[tuple[bytes, bytes]]) -> HTTPProblem | None:
     """The error for a missing Host, or for a repeated header that may occur only once; None if there is no error.
 
-    If a header is repeated, a proxy in front of the service might check one value and the service use the other.
+    With a repeated header, a proxy in front of the service might check one value, and the service use the other.
     """
     names = [name for name, _ in headers if name in _SINGLE_HEADERS]
     if len(set(names)) == len(names) and b"host" in names:
@@ -66,8 +66,8 @@ def token_of(headers: Headers) -> str:
 def _check_origin(service: Service, request: Request) -> None:
     """Without keys, reject requests from web pages of other sites that are open in a browser on this machine.
 
-    A page can make the browser send requests to localhost; the headers Origin and Sec-Fetch-Site show this. Or it can
-    let its own host name point to this machine; the header Host shows this.
+    A page can make the browser send requests to localhost; the headers Origin and Sec-Fetch-Site show this. Or the
+    owner of the page can let its host name point to this machine; the header Host shows this.
     """
     headers = dict(request.headers.raw)  # each look-up in `request.headers` would scan all headers
     host = headers.get(b"host", b"").decode("latin-1")
