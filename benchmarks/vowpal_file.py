@@ -10,7 +10,7 @@ from scipy import sparse
 
 
 def write_vowpal(path: Path, X: Any, y: Any, tasks: Any = None) -> None:
-    """Write the features in namespace f and the task in namespace t. Labels are true or false."""
+    """Write the features in namespace f and the task in namespace t. True labels become 1, false ones -1."""
     X = sparse.csr_matrix(X)
     tasks = np.zeros(len(y), dtype=int) if tasks is None else tasks
     with path.open("w") as file:

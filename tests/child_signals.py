@@ -11,10 +11,10 @@ _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def default_signals() -> Iterator[None]:
-    """Give default signal handling to the processes that are started inside.
+    """Give default signal handling to the processes that are started inside the `with` block.
 
     A child inherits ignored signals, even through exec. `nohup` ignores SIGHUP, and a shell without job control makes
-    its background jobs ignore SIGINT. Tests that send these signals must also pass if pytest was started like this.
+    its background jobs ignore SIGINT. Tests that send these signals must pass even if pytest itself ignores them.
     """
     before = {number: signal.signal(number, signal.SIG_DFL) for number in _SIGNALS}
     try:

@@ -1,10 +1,11 @@
 """Fixtures and lists of learners, kernels, graphs, rows and labels for all tests, and the option --long.
 
 A test with the argument `learner` runs for every learner. A test with the argument `case` runs for combinations of
-learner, kernel, graph, rows and labels. The usual run has a selection of them, which `cases` describes, and fewer for
-presets (named parameters of a learner) than for learners. New learners and presets are included without further
-changes, because the registry finds them by their files. `pytest --long`, or BUDGETRON_LONG=1, runs all combinations and
-the tests that are marked `long`.
+learner, kernel, graph, rows and labels. The usual run has only a selection of these combinations, which `cases`
+describes. Presets (parameters of a learner that were published under a name) have fewer combinations than learners. New
+learners and presets are included without further changes, because the registry finds learners by their files, and each
+learner declares its presets. `pytest --long`, or BUDGETRON_LONG=1, runs all combinations and the tests that are marked
+`long`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ GRAPHS = {name: _once(make) for name, make in (CLOSED | EXPLICIT).items()}
 STORES = {"dense": (False, "float64"), "float32": (False, "float32"), "sparse": (True, "float64")}
 CLASSES = {"binary": 2, "classes": 3}
 
-# By default Ray starts its workers with a high niceness, and on a busy machine they would hardly run.
+# By default Ray starts its workers with a high niceness (a low priority), so on a busy machine they would hardly run.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
 hypothesis_settings.register_profile(
@@ -101,15 +102,16 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    # Mix the files by a hash of their paths. In the order of folders, the tests of the service would come last, and the
-    # processors would be idle while all pytest workers wait for child processes. Tests that declare a longer timeout
-    # come first, so that no pytest worker starts one when the others have finished.
+    # Mix the files by a hash of their paths. In the order of folders, the tests of the service would all run near the
+    # end, and the processors would be idle while all pytest workers wait for child processes. Tests that declare a
+    # timeout of their own are slow. They come first, so that no worker starts a slow test when the other workers have
+    # finished.
     mixed = {item.location[0]: zlib.crc32(item.location[0].encode()) for item in items}
     items.sort(key=lambda item: (item.get_closest_marker("timeout") is None, mixed[item.location[0]]))
     if not _is_long(config):
         for item in items:
-            if item.get_closest_marker("long") is not None:  # keywords also contain the names of folders
-                item.add_marker(pytest.mark.skip(reason="--long, or BUDGETRON_LONG=1"))
+            if item.get_closest_marker("long") is not None:  # item.keywords would also contain names of folders
+                item.add_marker(pytest.mark.skip(reason="runs only with --long or BUDGETRON_LONG=1"))
 
 
 def pytest_generate_tests(metafunc):
@@ -121,12 +123,12 @@ def pytest_generate_tests(metafunc):
 
 @functools.cache
 def cases(every):
-    """Combinations as parameters of tests: all of them, or a fixed selection in the usual run.
+    """Combinations as parameters of tests: all of them if `every`, otherwise the fixed selection of the usual run.
 
-    In the usual run a learner that accepts all combinations is tested with each kernel on two graphs, with all graphs,
-    with all pairs of kernel (linear, polynomial, Gaussian) and store, and with all pairs of store and number of
-    classes. Consecutive learners have different pairs of kernel and graph. For such a learner, as many further
-    combinations are marked `long`, for `make test-long`.
+    In this selection, a learner that accepts all combinations is tested with each kernel on two graphs. It is tested
+    with all graphs, with all pairs of kernel (linear, polynomial, Gaussian) and store, and with all pairs of store and
+    number of classes. Consecutive learners of this kind have different pairs of kernel and graph. As many further
+    combinations of such a learner are marked `long`, and `make test-long` runs these.
     """
     plain = {learner.__name__: learner() for learner in LEARNERS}
     return [
@@ -138,12 +140,13 @@ def cases(every):
 
 def _cases_of(learner, is_preset, turn, every):
     has_kernel, has_graph = (word in learner.get_params(deep=False) for word in ("kernel", "graph"))
-    # A learner that accepts few combinations runs all chosen ones in the usual run. Other learners run half of them.
+    # The usual run has all chosen combinations of a learner that accepts few combinations, and half of the chosen
+    # combinations of any other learner.
     has_few = not (has_kernel and has_graph and all(accepts(Case(learner, kernel)) for kernel in KERNELS.values()))
     for (k, kernel), (g, graph), (s, store), (c, classes) in itertools.product(
         *(list(enumerate(names)) for names in (KERNELS, GRAPHS, STORES, CLASSES))
     ):
-        # A learner without the parameter `kernel` (or `graph`) is the same with all kernels (or graphs): two suffice.
+        # A learner without the parameter `kernel` (or `graph`) ignores the kernel (or graph) of a case: two suffice.
         if (not has_kernel and k > 1) or (not has_graph and g > 1):
             continue
         chosen = (k + g) % 2 == 0 and s == (k // 2 + g // 2) % 3 and c == (k // 2 + g // 4 + s) % 2
@@ -178,10 +181,10 @@ def one_blas_thread():
 
 @pytest.fixture(scope="session")
 def paper_files():
-    """The folder with the paper's three data sets, beside this checkout. Without it, the test is skipped."""
+    """The folder with the paper's three data sets, beside this checkout. Without the data, the test is skipped."""
     folder = Path(__file__).resolve().parents[2] / "shared" / "data"
     if not (folder / "school" / "school.mat").exists():
-        pytest.skip("the paper's data are not in ../shared/data beside this checkout (they carry no licence)")
+        pytest.skip("the paper's data are not in ../shared/data; they have no licence, so the repository lacks them")
     return folder
 
 
@@ -201,7 +204,10 @@ def browser():
 
 @pytest.fixture(scope="session")
 def least_contrast():
-    """A function of a page: the lowest contrast between a text and its background, and the element with that text."""
+    """A function that returns the lowest contrast between a text of a page and its background, and the text's element.
+
+    The element is described by its tag and the beginning of its text.
+    """
     return lambda page: page.evaluate(_CONTRAST)
 
 

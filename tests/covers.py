@@ -1,7 +1,7 @@
 """Combinations of test parameters: `make test` runs some of them, `make test-long` all.
 
-`make test` runs a combination if the positions of its values add up to a multiple of `one_in`. If some parameter has at
-least `one_in` values, `make test` still runs every combination of the other parameters.
+`make test` runs a combination if the positions of its values in their lists add up to a multiple of `one_in`. If some
+parameter has at least `one_in` values, `make test` still runs every combination of the other parameters.
 """
 
 from __future__ import annotations

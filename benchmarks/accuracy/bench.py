@@ -128,7 +128,7 @@ class Bench:
 
 
 def beside(figure: float, target: float) -> str:
-    """The figure with four digits, or with more if four digits would make it equal to a target that it differs from."""
+    """The figure with four digits, or with more if it would look equal to the target although it differs."""
     digits = 4
     while float(f"{figure:.{digits}g}") == target != figure and digits < 12:
         digits += 1

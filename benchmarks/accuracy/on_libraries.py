@@ -106,7 +106,7 @@ def _river(model: Any, rows: list[dict[str, float]], stream: Stream) -> tuple[Fl
     p, labels = np.empty(len(rows)), stream.y.astype(bool).tolist()
     begin = time.process_time()
     for t, (x, label) in enumerate(zip(rows, labels, strict=True)):
-        p[t] = model.predict_proba_one(x).get(True, 0.5)  # before its first positive example, a forest has none
+        p[t] = model.predict_proba_one(x).get(True, 0.5)  # no probability before the first positive example
         model.learn_one(x, label)
     return logit(np.clip(p, 1e-6, 1 - 1e-6)), time.process_time() - begin
 

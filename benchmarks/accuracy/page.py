@@ -23,7 +23,7 @@ budget and, in the section Graph, the graph. Each example is predicted before it
   synthetic stream is drawn again instead. The flights are read once, in the order of time. Ratios of speed use the
   fastest of several passes.
 - *Met*: where Budgetron must be no worse than another learner, its error may exceed the other one by 0.1 points, or by
-  two standard errors of the differences between the orders if that is more. All other targets have no tolerance; this
+  two standard errors of their difference, paired by order, if that is more. All other targets have no tolerance; this
   includes those named *below* or *improved*.
 - *ECE* is the expected calibration error, the mean distance between predicted probabilities and observed frequencies.
   In brackets is the ECE for labels that are *drawn* from the predictions themselves, which is due to chance alone.
@@ -35,15 +35,15 @@ NOTES = """
 *Peers* are tuned by a small grid on the first fifth of each stream; the chosen settings are in the JSON files. The
 peers are:
 
-- AdaGrad with shared and own weights, on standardised columns; at equal bytes, in a hashed table, where sparse rows
-  are scaled to length 1 instead;
+- AdaGrad with shared and own weights, on standardised columns; at equal bytes its weights are in a hashed table, and
+  sparse rows are scaled to length 1 instead;
 - Vowpal Wabbit with `-q`, a weight for every pair of task and feature;
 - random Fourier features with a diagonal Gaussian filter; FOGD and NOGD (Lu et al. 2016); Ahpatron (Liao et al. 2024);
 - in the section Libraries, also learners of river and scikit-learn; river's forest has its default settings;
 - in the section Graph, the learners of the paper with 500 stored examples, not tuned.
 
-The budget of a peer counts the numbers that it stores, as float32 (Vowpal Wabbit: 16 bytes per weight). That of
-Ahpatron, which is a learner of this library, counts all its bytes. AdaGrad without a hashed table has no budget.
+The budget of a peer counts the numbers that it stores, as float32 (Vowpal Wabbit: 16 bytes per weight). The
+budget of Ahpatron, a learner of this library, counts all its bytes. AdaGrad without a hashed table has no budget.
 Ahpatron and the learners of the paper have margins but no probabilities, so their log loss and ECE say nothing. The
 time per example depends on the load of the machine, which is given with each table.
 """

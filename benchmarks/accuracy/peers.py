@@ -163,7 +163,7 @@ def nogd(stream: Stream, nbytes: int, gamma: float, rate: float, share: float = 
 
 
 def ahpatron(stream: Stream, nbytes: int, gamma: float) -> Floats:
-    """`BudgetSgd` with the preset, whose budget counts all bytes that it takes. Its margins are no probabilities."""
+    """`BudgetSgd` with its preset "ahpatron". Its budget counts all bytes of the model. It has no probabilities."""
     Z = standardised(stream.X)
     kernel = kernels.Gaussian(gamma / Z.shape[1])
     model = BudgetSgd.preset("ahpatron", budget=f"{nbytes} B", kernel=kernel)
@@ -189,7 +189,7 @@ def vowpal(stream: Stream, nbytes: int, rate: float) -> Floats:
 def vowpal_timed(
     stream: Stream, nbytes: int, rate: float, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[Floats, float]:
-    """Margins, and the seconds of its C++ loop over a file, minus those for an empty file."""
+    """Margins, and the seconds of Vowpal Wabbit's C++ loop over a file, minus the seconds for an empty file."""
     import vowpalwabbit
 
     bits = max(8, int(np.log2(nbytes / 16)))  # a cell of Vowpal Wabbit has a weight and three more numbers

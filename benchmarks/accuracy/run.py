@@ -3,7 +3,7 @@
     python benchmarks/accuracy/run.py [--only NAME ...] [--quick] [--orders N] [--data FOLDER] [--version-0-1 PYTHON]
 
 Other learners (*peers*) run on the same streams. An *item* is one group of measurements. Each item writes
-`results/NAME.json`; `page.py` makes `docs/algorithms/budgetron-results.md` from these files, and `compared.py` the
+`results/NAME.json`. From these, `page.py` makes `docs/algorithms/budgetron-results.md`, and `compared.py` makes the
 table of `docs/compared.md`. FOLDER has the classic sets, `kernel/*.npz`; `budgetron.data` finds the other sets. With
 --quick every stream is cut to 3,000 rows. That shows that the command works, but says nothing about the targets, so
 such results are marked.

@@ -75,7 +75,7 @@ def in_order(stream: Stream, seed: int, stored: NDArray[Any] | None = None) -> S
 
 
 def kinds(seed: int, n_tasks: int = 40) -> Stream:
-    """Tasks of four kinds, which are unrelated to each other."""
+    """Tasks of four kinds. Tasks of different kinds are unrelated."""
     return replace(_related(synthetic.kinds(n_tasks=n_tasks, seed=seed)), name=f"kinds, {n_tasks} tasks")
 
 

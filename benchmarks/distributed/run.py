@@ -233,7 +233,7 @@ def replicas(quick: bool) -> list[dict[str, float | str]]:
 
 
 def text(quick: bool) -> list[dict[str, float | str]]:
-    """Error % of one Budgetron on sparse rows and of replicas, each with as many bytes, by how often they exchange.
+    """Error % on sparse rows, of one Budgetron and of replicas with as many bytes each, by how often they exchange.
 
     Sentiment has only four tasks, the kinds of product. With "readers", each kind is divided at random into 25 tasks.
     """
@@ -269,7 +269,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller problems, fewer repetitions")
     parser.add_argument("--only", action="append", choices=list(GROUPS), help="a group; may be repeated")
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", FutureWarning)  # Ray's own
+    warnings.simplefilter("ignore", FutureWarning)  # Ray causes these warnings
     results = json.loads(OUT.read_text()) if OUT.exists() else {}
     for name in arguments.only or GROUPS:
         results[name] = GROUPS[name](arguments.quick)

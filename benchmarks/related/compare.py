@@ -5,7 +5,7 @@
                                                                FOLDER/kernel/NAME.npz
     python benchmarks/related/compare.py --page PAGE           insert the tables into a page of documentation
 
-The learners are those with a budget. They have default parameters, and presets the parameters of their paper; nothing
+The learners are those with a budget. They have default parameters; presets have the parameters of their paper. Nothing
 is tuned. Columns are centred and scaled by the first 200 rows. Streams have at most 6,000 rows, in one order: small
 differences mean nothing.
 """
@@ -54,7 +54,7 @@ def classic_files(folder: Path) -> dict[str, Path]:
 
 
 def streams(classic: dict[str, Path]) -> Iterator[Stream]:
-    """Name, rows, labels and tasks; None where a set has no tasks. `classic` are files of further sets."""
+    """Yield name, rows, labels, and tasks or None, of every set. `classic` has the files of further sets."""
     for name in ("exam", "chem97", "flights"):
         dataset = data.load(name)
         rows = slice(0, ROWS) if dataset.time_ordered else np.random.default_rng(0).permutation(dataset.n)[:ROWS]
@@ -129,7 +129,7 @@ def complete(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def excess(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
-    """Mean over the streams of error minus the least error of any learner at that budget."""
+    """(Learner, budget) → mean over the streams of its error minus the least error of any learner at that budget."""
     least = {(row["stream"], row["budget"]): 1e9 for row in rows}
     for row in rows:
         key = row["stream"], row["budget"]
@@ -177,8 +177,8 @@ def markdown(rows: list[dict[str, Any]], picture: str) -> str:
     lines = [
         f"![Errors of every learner against bytes and microseconds]({picture})", "",
         f"Means over {len(counted)} streams of at most {ROWS:,} rows: error minus the least error of any learner at "
-        "that budget, in points, and microseconds per example. A budget leaves out the streams whose rows are too wide "
-        "for it.", "",
+        "that budget, in points, and microseconds per example (geometric mean). At each budget, streams whose rows are "
+        "too wide for it are left out.", "",
         "| | " + " | ".join(BUDGETS) + " |", "|---|" + "---:|" * len(BUDGETS),
     ]  # fmt: skip
     lines += [f"| {name} | " + " | ".join(f"{above[name, b]:.1f}, {time_of[name, b]:.1f} µs" for b in BUDGETS) + " |"

@@ -1,4 +1,4 @@
-"""How long a correction takes: all examples since the last snapshot before the corrected one are learned again.
+"""How long a correction takes: all examples since the last snapshot before the corrected example are learned again.
 
     python benchmarks/service/corrections.py [EXAMPLES ...]
 

@@ -30,7 +30,7 @@ class Measured:
 
 
 class Connection(asyncio.Protocol):
-    """Sends the same request again after each answer. With `turns`, it first takes an item from that queue."""
+    """Sends the same request again after each answer. With `turns`, it waits for an item of that queue before each."""
 
     def __init__(self, request: bytes, times: list[float], turns: asyncio.Queue[None] | None) -> None:
         self._request, self._times, self._turns = request, times, turns

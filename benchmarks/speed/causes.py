@@ -38,9 +38,9 @@ CAUSES: dict[str, str | list[str]] = {
         "Beside one product with A⁻¹, a mistake reads all rows twice: to distribute the weight of the evicted example, "
         "and for the inner products of the row that changes. A margin reads them once more."
     ),
-    "forgetron": "On a mistake it computes the kernel row of the evicted example, one row at a time.",
+    "forgetron": "On a mistake the Forgetron computes the kernel row of the evicted example, one row at a time.",
     "linear-text": [
-        "The ratio is one of wall-clock times. Vowpal Wabbit reads the file in a second thread: if both cores are "
+        "This row is measured in wall-clock time. Vowpal Wabbit reads the file in a second thread: if both cores are "
         "free, its processor time is about twice its wall-clock time. Budgetron learns in one thread, and its "
         "processor time is about that of Vowpal Wabbit.",
         "A row has 126 non-zero features. Each has two cells in the table, one for its shared weight and one for its "
@@ -71,7 +71,7 @@ CAUSES: dict[str, str | list[str]] = {
         "Each step reads all remaining entries of the matrix and, in random order, a vector that does not fit into the "
         "first cache.",
         "Version 0.1 had a solver in single precision with symmetric Gauss-Seidel as preconditioner, which also solved "
-        "several columns together. It was three to ten times as fast, but took 550 lines of code.",
+        "several columns together. It was two to nine times as fast, but took 550 lines of code.",
     ],
     "learn-one": "Most of one call is the interpreter around it: the call with keywords, and the model's lock.",
     "run-csv": [
@@ -79,7 +79,7 @@ CAUSES: dict[str, str | list[str]] = {
         "15 %, checking and cutting blocks 6 %, inferring the types of the columns 4 %, the final figures 1 %.",
         "A row has 27 non-zero features. Of the time in the table of their weights, finding their cells takes 38 %, "
         "counting features and evicting cells 28 %, the steps 21 % and the margins 13 %.",
-        "The target is 4.5 times the yardstick for all of this. Learning alone takes nearly three times the yardstick.",
+        "The target is 4.5 times the yardstick for all of this. Learning alone takes 2.6 times the yardstick.",
         "Tried without gain: prefetching the cells of the next row.",
         "Not implemented: reading the next block in another thread while this one is learned. The means and deviations "
         "of the columns would then be ahead of the model, and a run that is stopped could not be continued bit for "

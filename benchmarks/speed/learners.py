@@ -71,7 +71,10 @@ class PerMistake:
 
 
 def budgetron_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """All models of a Budgetron, compared with one product and one update of the matrix of its widest filter."""
+    """All models of a Budgetron, compared with one product and one update of the matrix of its widest filter.
+
+    A filter is a linear model with a covariance matrix of its weights.
+    """
     for budget in ("256 KiB",) if quick else ("256 KiB", "1 MiB"):
         runner = scaled_budgetron(budget)
         settings = runner.model._engine.settings

@@ -189,8 +189,8 @@ def profile_page(record: Record) -> Iterator[str]:
     yield "## Every learner against tasks, B and bytes\n"
     yield "![Microseconds per example of every learner](figures/time-per-example.svg)\n"
     yield "Written by `python benchmarks/speed/per_example.py`. All learners see the same stream with d = 28."
-    yield "Their budgets are full before they are measured, except at 2 MiB: about 5,000 examples fit there, of which"
-    yield "most learners that evict or merge examples have 2,000 to 4,700. Rules that only evict examples take about"
+    yield "Their budgets are full before they are measured, except at 2 MiB: about 5,000 examples fit there, and most"
+    yield "learners that evict or merge examples have 2,000 to 4,700 by then. Rules that only evict examples take about"
     yield "the time of the kernel row (B kernel values). The time of projection grows with B². `Budgetron` runs"
     yield "several models. `RelationPerceptron` stores a matrix over all pairs of tasks, so it is measured with"
     yield "at most 100 tasks.\n"
@@ -216,7 +216,7 @@ def profile_page(record: Record) -> Iterator[str]:
 
 
 def function_names(functions: Record) -> Iterator[str]:
-    """What names of functions stand for; only of names that the list has."""
+    """Say what the names of functions in the list stand for."""
     listed = " ".join(function for shares in functions.values() for function, share in shares if share >= 2)
     meanings = {
         "products": "`products` are inner products",
@@ -234,7 +234,7 @@ def function_names(functions: Record) -> Iterator[str]:
 
 
 def explained(missed: Sequence[Record]) -> Iterator[str]:
-    """The rows that missed their targets, those with the same cause together, and then the points of the cause."""
+    """The rows that missed their targets, grouped by cause. The points of the cause follow each group."""
     causes: dict[tuple[str, ...], list[str]] = {}
     for row in missed:
         causes.setdefault(tuple(cause_of(row["name"])), []).append(f"**{row['work']}**")

@@ -24,7 +24,7 @@ def full(graph: graphs.TaskGraph, n_tasks: int, budget: int = BUDGET, n: int = 5
 
 
 def task_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Time with a million tasks relative to ten. It should be 1: A⁻¹ of these graphs is a formula, not a table."""
+    """Time with a million tasks, relative to ten. It should be the same: A⁻¹ of these graphs is a formula."""
     many = 100_000 if quick else 1_000_000
     for name, graph_of in (
         ("complete", lambda k: graphs.complete()),

@@ -1,4 +1,4 @@
-"""Single rows and dicts: `learn_one`, compared with river's linear Perceptron, and `predict_one`, with `learn_one`."""
+"""Single rows and dicts: `learn_one` against river's linear Perceptron, and `predict_one` against `learn_one`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     python benchmarks/speed/workloads.py GROUP
 
-measures one group and prints JSON: per row the microseconds per unit of work and the number of mistakes. Only names
-that version 0.1 has too are used here, or both names of a renamed module.
+measures one group and prints JSON: per row the microseconds per unit of work and the number of mistakes. This file
+uses only names that version 0.1 has too. For a renamed module it tries both names.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ Messages have three parts: who and which parameter; what is accepted; what was p
 
     Budgetron: budget must be an integer >= 1 or a size such as "64 MiB"; got 0.
 
-Python, the command line and HTTP clients get the same messages, except that the command line names options, and HTTP
-names JSON fields, where Python names arguments. Over HTTP an `InputError` becomes a 4xx status, and an
+Python, the command line and HTTP clients get the same messages, with one difference: where Python names an argument,
+the command line names an option, and HTTP names a JSON field. Over HTTP an `InputError` becomes a 4xx status, and an
 `OperationalError` a 5xx status. On the command line an `InputError` ends the process with exit status 2, and
 an `OperationalError` with 3.
 """

@@ -26,10 +26,10 @@ def require(condition: object, parameter: str, accepted: str, got: str = "other 
 
 @contextmanager
 def reported_as_file_error(parameter: str, accepted: str) -> Iterator[None]:
-    """Convert errors in this context, where constructors get values from a file, to `ModelFileError`.
+    """Convert errors in this context to `ModelFileError`.
 
-    NumPy's floating-point warnings are silenced: values from a hostile file may overflow a computation, and then the
-    checks on its result reject the file.
+    The code in the context passes values of a file to constructors. NumPy's floating-point warnings are silenced:
+    values from a hostile file may overflow a computation, and then the checks on its result reject the file.
     """
     try:
         with np.errstate(all="ignore"):

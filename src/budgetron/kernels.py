@@ -66,7 +66,7 @@ class Kernel(ABC):
     def of_self(self, sq: Array) -> Array:
         """Return K'(x, x) as the learner uses it: 1 if normalised (0 if K'(x, x) is 0)."""
         raw = self.checked_values(sq, sq, sq)
-        # Exactly 1, where dividing would leave a rounding error.
+        # 1 is set and not computed, because a division would leave a rounding error.
         return np.where(raw > 0, 1.0, 0.0) if self.normalize else raw
 
     def row(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:

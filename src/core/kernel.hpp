@@ -45,7 +45,7 @@ struct Kernel {
   bool scaled() const { return normalize && kind != Kind::gaussian; }
 
   // Writes the kernel values of one instance with n stored rows to `out`. `dot` has the inner products of the instance with the rows. `sq` is the
-  // squared norm of the instance, `sq_stored` those of the rows, and `scale_stored` has scale() of the rows.
+  // squared norm of the instance, `sq_stored` has the squared norms of the rows, and `scale_stored` their scale().
   void row(const float* dot, const float* sq_stored, const double* scale_stored, double sq, std::size_t n,
            double* out) const {
     if (kind == Kind::gaussian)

@@ -41,7 +41,7 @@ inline void use_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_
 #ifdef MADV_HUGEPAGE
   constexpr std::size_t kPage = std::size_t{2} << 20;
   if (bytes < 2 * kPage) return;
-  // The whole huge pages inside the array. It is only a hint, so its failure is ignored.
+  // Only the huge pages that lie completely inside the array. madvise() only gives a hint, so its failure is ignored.
   const auto address = reinterpret_cast<std::uintptr_t>(p);
   const auto begin = (address + kPage - 1) / kPage * kPage, end = (address + bytes) / kPage * kPage;
   (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
@@ -101,7 +101,7 @@ void release(Vec<T>& values) noexcept {
   Vec<T>(*values.get_allocator().bytes).swap(values);
 }
 
-// Frees the unused capacity of a vector if there is memory for the copy that this needs.
+// Frees the unused capacity of a vector. This copies the values; if there is no memory for the copy, the capacity stays.
 template <class T>
 void shrink(Vec<T>& values) noexcept {
   try {

@@ -137,7 +137,7 @@ class Explicit final : public Similarity {
       work.emplace(bytes, *inverse);
     }
     CountedSize size_;
-    Vec<double> vector;  // 2k numbers: the first k are vector(); in the others, apply() computes its result if A⁻¹ is a dense table
+    Vec<double> vector;  // 2k numbers: the first k are vector(); apply() computes its result in the last k if A⁻¹ is a dense table
     Column held;         // the cached column that was read last; this reference keeps it alive if the cache evicts it
     Vec<double> solved;  // the last column computed here, of task `solved_for`; used again if the cache does not hold it
     std::int64_t solved_for = -1;

@@ -1,7 +1,7 @@
 // Tests the core when memory runs out: every rule and store learns a random stream. Each call is repeated with no successful allocation, with
 // one, with two and so on, until the call succeeds. After each failed call the saved state must be unchanged, bit for bit. At the end the model
-// must equal a second one whose allocations never failed. Built with the sanitizers by `make sanitize`. With an argument n, the program runs
-// only every n-th configuration, and one of each rule, kernel and store.
+// must equal a second model whose allocations never failed. Built with the sanitizers by `make sanitize`. With an argument n, the program runs
+// only every n-th configuration, and the first configuration of each rule, kernel and store.
 //
 // It also checks that `memory_bytes` covers the peak memory of learning, and that hash tables resist values that were chosen to collide.
 #include <malloc.h>
@@ -58,9 +58,9 @@ namespace {
 long failures = 0;
 const Config* current = nullptr;
 
-// Names of configurations in which allocations failed, of those that stored examples (only these have a reference point), and of those whose
-// reference point moved in a call in which allocations had failed. A model with a budget may move it in a call that allocates nothing, because it
-// has allocated its memory before.
+// Names of configurations. `covered`: allocations failed. `storing`: examples were stored (without stored examples there is no reference point).
+// `moved`: the reference point moved in a call in which allocations had failed. For a model with a budget any call counts, because the model has
+// allocated its memory before, so the call that moves the point may allocate nothing.
 std::set<std::string> covered, storing, moved;
 
 void expect(bool condition, const char* failure) {
@@ -123,7 +123,7 @@ void check_stream(const Config& c, bool by_cluster, unsigned seed, double offset
     learner.learn(s.rows(c, from, to), s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr,
               m.data() + from * c.n_outputs, f.data() + from);
   };
-  // Single examples, blocks, and at the end a block that is larger than the model.
+  // Single examples and blocks. The last block has more rows than all calls before it together.
   const std::size_t cuts[] = {0, 1, 2, 3, 12, 13, 29, 30, n};
   for (std::size_t i = 0; i + 1 < sizeof cuts / sizeof cuts[0]; ++i) {
     const std::size_t from = cuts[i], to = cuts[i + 1];
@@ -140,7 +140,7 @@ void check_stream(const Config& c, bool by_cluster, unsigned seed, double offset
       with_every_failure(model, [&] {
         model.learner().margins(s.rows(c, 0, n), 0, n, s.task_ids.data(), s.clusters.data(), out.data());
       });
-      if (c.rule == "budgetron") {  // its queries may apply a pending update of a covariance
+      if (c.rule == "budgetron") {  // queries of a Budgetron may apply a pending update of a covariance
         const Rows rows = s.rows(c, 0, 6);  // few rows are enough, because every row allocates the same
         for (const char* name : {"variances", "linear_weights", "explain", "beliefs"}) {
           const Query query{name, &rows, s.task_ids.data(), s.clusters.data()};
@@ -183,7 +183,7 @@ void check_memory(const Config& c, bool by_cluster, unsigned seed, double offset
   }
 }
 
-enum class Growing { adagrad, filter, rows };  // what is about to grow: the frequencies of a part, or the limit of task rows
+enum class Growing { adagrad, filter, rows };  // what is about to grow: the frequencies of AdaGrad or of a filter, or the limit of task rows
 
 // A Budgetron that is about to grow keeps learning, whichever allocation fails, and grows later instead.
 void check_growing(Growing what) {
@@ -222,8 +222,8 @@ void check_growing(Growing what) {
     const std::size_t heavy = what == Growing::adagrad ? weights.size() - 1 : what == Growing::filter ? 3 : 0;
     for (std::size_t b = 0; b < weights.size(); ++b) weights[b] = b == heavy ? 1 - 1e-6 * static_cast<double>(weights.size() - 1) : 1e-6;
     state.integers.at("n_seen") = {seen - 1};
-    // A filter grows late in the stream only if the variances of its weights are small, so they are made smaller. They must be float32 numbers,
-    // because the core stores them as such.
+    // A filter grows late in the stream only if the variances of its weights are small, so these variances are made smaller. The core stores them
+    // in float32, so the new values must be float32 numbers.
     for (double& variance : state.reals.at("filter3_covariance")) variance = static_cast<double>(static_cast<float>(0.1 * variance));
   };
   prepare(saved.state, 128);
@@ -263,8 +263,9 @@ void check_growing(Growing what) {
   expect(n_not_grown > 0, "no allocation of a model that grows has failed");
 }
 
-// A million ids are chosen that all collide in the first of two million buckets under the hash (x ^ x >> 32) · φ >> 32, which has no
-// seed (φ is 2⁶⁴ divided by the golden ratio). The seeded hash of the table must separate them. The test counts probes instead of measuring time.
+// A million ids are chosen so that all of them collide in the first of two million buckets under a hash without a seed. This hash is
+// (x ^ x >> 32) · φ >> 32, where φ is 2⁶⁴ divided by the golden ratio. The seeded hash of the table must separate the ids. The test counts probes
+// instead of measuring time.
 void check_crafted_ids() {
   constexpr std::size_t kIds = 1000000;
   Bytes bytes;
@@ -302,7 +303,7 @@ void check_crafted_ids() {
   expect(total < 3 * kIds && longest < 1000, "crafted ids cluster in the row table");
 }
 
-// The average number of probes that find these features in an index with this seed.
+// Returns how many probes it takes on average to find one of these features in an index with this seed.
 double probes_of(const std::vector<std::int32_t>& features, std::uint64_t seed) {
   Bytes bytes;
   FeatureIndex index(bytes, 0, seed);
@@ -315,8 +316,8 @@ double probes_of(const std::vector<std::int32_t>& features, std::uint64_t seed) 
   return static_cast<double>(total) / static_cast<double>(features.size());
 }
 
-// Features that collide under one seed must not collide under another seed. Features in arithmetic progression must not collide under any seed.
-// The test counts probes.
+// Features that collide under one seed must not collide under another seed. Features in arithmetic progression must collide under neither of
+// these two seeds. The test counts probes.
 void check_crafted_features() {
   constexpr std::size_t kFeatures = 4096;
   constexpr std::uint64_t known = 1, secret = 0x243F6A8885A308D3ull;

@@ -1,13 +1,13 @@
 """Build and run the C++ stress program with every supported compiler: `make portability`.
 
-Each compiler builds it twice with warnings as errors: once optimised, with all SIMD levels of its processor, and once
-with the sanitizers whose runtime is installed. The optimised program is run at each level that this CPU has. One GCC
-and one Clang also build it without vector extensions. The program for aarch64 runs under qemu. Missing compilers are
-installed from Debian if this process may do so; otherwise they are reported and left out. The exit code is 1 if any
-build or run fails.
+Each compiler builds the program twice with warnings as errors: once optimised, with all SIMD levels of the processor
+that it compiles for, and once with the sanitizers whose runtime is installed. The optimised program is run at each
+level that this CPU has. One GCC and one Clang also build the program without vector extensions. The program for aarch64
+runs under qemu. Missing compilers are installed from Debian if this process runs as root; otherwise they are reported
+and left out. The exit code is 1 if any build or run fails.
 
-`make cross` builds it for Windows and macOS with Zig, which pip installs, and runs the program for Windows if wine is
-installed.
+`make cross` builds the program for Windows and macOS with Zig, which pip installs. It also runs the program for Windows
+if wine is installed. These builds have no sanitizers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Compiler:
     packages: tuple[str, ...]
     arch: str = "x86_64"
     runner: tuple[str, ...] = ()
-    plain: bool = False  # also without vector extensions and from_chars, as on MSVC and older AppleClang
+    plain: bool = False  # build also without vector extensions and from_chars, as on MSVC and older AppleClang
     flags: tuple[str, ...] = ()
     system: str = "Linux"
 
@@ -69,7 +69,7 @@ COMPILERS = [
         "aarch64", ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"),
     ),
 ]  # fmt: skip
-ZIG = [  # only if they are named: Zig compiles its own standard library first, which takes minutes
+ZIG = [  # built only if the command names them: Zig compiles its own standard library first, which takes minutes
     Compiler("python-zig", (), "x86_64", ("wine",), flags=("c++", "-target", "x86_64-windows-gnu"), system="Windows"),
     Compiler("python-zig", (), "aarch64", flags=("c++", "-target", "aarch64-macos"), system="Darwin"),
 ]
@@ -146,7 +146,7 @@ def sanitizer_of(compiler: Compiler) -> str | None:
 
 
 def check(compiler: Compiler) -> list[str]:
-    """Build and run the stress program in all ways. Returns lines about the runs, and about what was left out."""
+    """Build the stress program in all ways, and run it if possible. Returns lines on what ran and what was left out."""
     native = (compiler.system, compiler.arch) == (platform.system(), platform.machine())
     scale = [] if native else [SLOW]
     levels = list(LEVELS) if compiler.arch == "x86_64" else ["baseline"]

@@ -16,7 +16,8 @@
 
 namespace budgetron {
 
-// An offset so large that a dense store needs a reference point under the Gaussian kernel of make_config(), even in float64.
+// A dense store subtracts a reference point from rows that are far from 0 (see dense_store.hpp). This offset is so large that the Gaussian kernel
+// of make_config() needs a reference point even in float64.
 constexpr double kFar = 1000;
 
 struct Stream {
@@ -98,13 +99,14 @@ struct SavedRows {
   std::vector<std::int32_t> indices;
 };
 
-// Whether a configuration also runs on a stream with the offset kFar: if its reference point may move, and for a fifth of the others.
+// Whether a configuration also runs on a stream with the offset kFar. It does if its reference point can move. Of the other configurations, a
+// fifth do.
 inline bool runs_with_offset(const Config& c, unsigned seed) {
   return (c.kernel.kind == Kernel::Kind::gaussian && !c.sparse) || seed % 5 == 0;
 }
 
 // The part of a configuration that does not depend on the rule. `kernel`: 0 linear, 1 polynomial, 2 Gaussian, 3 none. `store`: 0 dense
-// float64, 1 dense float32, 2 sparse float64, 3 sparse float32, 4 sparse with a pool of non-zeros if there is a budget.
+// float64, 1 dense float32, 2 sparse float64, 3 sparse float32, 4 sparse float64 with a limit of stored non-zeros (`pool`) if there is a budget.
 inline Config make_config(int kernel, int store, std::size_t outputs, std::size_t capacity) {
   Config c;
   c.kernel.kind = kernel == 0   ? Kernel::Kind::linear
@@ -125,13 +127,13 @@ inline Config make_config(int kernel, int store, std::size_t outputs, std::size_
 }
 
 // Calls use(config, by_cluster) for combinations of rule, kernel, store, graph, number of outputs and budget. Every rule
-// occurs with every kernel and store that it accepts. `by_cluster` is whether several tasks of the stream are in one cluster; otherwise each is
-// its own cluster.
+// occurs with every kernel and store that it accepts. `by_cluster` says whether several tasks of the stream share a cluster. Otherwise each task
+// is its own cluster.
 template <class Use>
 void for_each_config(Use use) {
   const auto clique = std::make_shared<Clique>(1.0, 0.5);
   const auto disconnected = std::make_shared<Clique>(1.0, 0.0);
-  // A path of five tasks: A⁻¹ as a dense table, and A as a sparse matrix to be solved.
+  // A path of five tasks in two forms: A⁻¹ as a dense table, and A as a sparse matrix, from which the core computes columns of A⁻¹.
   std::vector<double> a(25);
   Explicit::Sparse sparse;
   sparse.indptr.push_back(0);
@@ -203,7 +205,7 @@ void for_each_config(Use use) {
           for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
             for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
               Config c = make_config(kernel, store, outputs, capacity);
-              if (maintenance == 7 && kernel != 2) continue;  // merging
+              if (maintenance == 7 && kernel != 2) continue;  // merging needs the Gaussian kernel
               c.rule = "budget_sgd";
               c.kernel.normalize = kernel == 1;
               c.similarity = graphs[graph];
@@ -260,7 +262,7 @@ void for_each_config(Use use) {
           for (bool full_covariance : {true, false})
             for (bool frequencies : {true, false}) {
               Config c = make_config(3, store, outputs, 1);
-              // Sparse rows have a table. With frequencies they also have the parts for dense rows, on three frequent columns.
+              // A Budgetron on sparse rows has a hashed table. With frequencies it also has the parts for dense rows, on three frequent columns.
               if (c.sparse && !full_covariance) continue;
               c.rule = "budgetron";
               c.similarity = clique;
@@ -322,12 +324,12 @@ inline std::string name_of(const Config& c) {
   return name;
 }
 
-// Parses the argument n of both programs, which run every n-th configuration. Without an argument n is 1, so all are run.
+// Returns the argument n of faults.cpp or stress.cpp, which run every n-th configuration. Without an argument n is 1, so all configurations run.
 inline unsigned every_nth(int count, char** arguments) {
   return count > 1 ? static_cast<unsigned>(std::max(1, std::atoi(arguments[1]))) : 1;
 }
 
-// Calls use(config, by_cluster, number) for every n-th configuration, and for the first of each name.
+// Calls use(config, by_cluster, number) for every n-th configuration, where n is `every`, and for the first configuration of each name.
 template <class Use>
 void for_each_sampled_config(unsigned every, Use use) {
   unsigned number = 0;

@@ -1,7 +1,7 @@
 // Tests the core without Python: every rule, store, kernel and kind of graph learns a random stream, and invariants are checked after every
 // block. Built with the sanitizers by `make sanitize`, and by every compiler named in portability.py. With an argument n, the program runs
-// only every n-th configuration and one of each rule, kernel and store, and fewer graphs and texts. To save time, `make sanitize` passes
-// such an n, and portability.py does so for programs that run under an emulator.
+// only every n-th configuration, the first configuration of each rule, kernel and store, and fewer graphs and texts than without n. To save
+// time, `make sanitize` passes an n, and portability.py does so for programs that run under an emulator.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -92,10 +92,10 @@ void check_stream(const Config& c, bool by_cluster, unsigned seed, double offset
   expect(model->learner().n_seen() == static_cast<std::int64_t>(s.n), "the number of examples is wrong");
 }
 
-// A call that learns many rows can be interrupted while rows remain, and not after the last one: it would discard a copy of the model that has
-// learned all rows.
+// A call that learns many rows can be interrupted while rows remain, but not after the last row. An interruption at that point would discard a
+// copy of the model that has already learned all rows.
 void check_interruptions() {
-  for (const std::size_t capacity : {std::size_t{0}, std::size_t{12}})  // without a limit, a copy of the model learns
+  for (const std::size_t capacity : {std::size_t{0}, std::size_t{12}})  // 0: no budget, so a copy of the model learns
     for (const std::size_t n : {std::size_t{4096}, std::size_t{4100}, std::size_t{8192}}) {
       Config c = make_config(2, 0, 1, capacity);
       c.rule = capacity ? "random_budget_perceptron" : "perceptron";
@@ -108,7 +108,7 @@ void check_interruptions() {
       Model model(c);
       model.learn(s.rows(c, 0, n), s.labels.data(), s.task_ids.data(), s.clusters.data(), nullptr, margins.data(), flags.data(), [&] {
         ++turns;
-        expect((model.learner().n_seen() == 0) == (capacity == 0), "not the copy, but the model itself has learned, or the reverse");
+        expect((model.learner().n_seen() == 0) == (capacity == 0), "the model itself has learned instead of its copy, or the reverse");
         expect(std::isnan(margins[n - 1]), "a call could be interrupted after it had learned all rows");
       });
       expect(turns > 0 || n == 4096, "a long call could not be interrupted");
@@ -165,7 +165,8 @@ void scan_random_text(unsigned seed) {
          "text that is cut has other numbers");
 }
 
-// A sparse line of random pieces gives the same row alone, in a buffer of exactly its size, as together with other lines.
+// A sparse line of random pieces gives the same row whether it is scanned alone or together with other lines. Alone it is in a buffer of exactly
+// its size, so that a sanitizer notices reads beyond its end.
 void scan_random_lines(unsigned seed) {
   const std::vector<std::string> pieces = {" ", " ", "\t", ":", "|", "|w", "qid:", "#", "'t", "1", "12:3.5", "a:-2e3", "1e999",
                                            "\xc3\xa9", "99999999999:1", "|user", "ann", "bob c", "-", "+.5", ".", "5:", "0:0"};
@@ -204,8 +205,8 @@ void scan_random_lines(unsigned seed) {
   expect(together.indptr.back() == static_cast<std::int64_t>(indices.size()), "the entries do not end with the last row");
 }
 
-// A random graph of k tasks with edge weights from 1/spread to spread, as its Laplacian if `singular`, otherwise the Laplacian plus I. If k
-// is large enough, thirty of its tasks form a clique.
+// Returns the Laplacian of a random graph of k tasks with edge weights from 1/spread to spread; unless `singular`, plus I. If k is large enough,
+// thirty of the tasks form a clique.
 Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsigned seed) {
   std::mt19937 rng(seed);
   std::uniform_real_distribution<double> exponent(-1.0, 1.0);
@@ -248,7 +249,7 @@ void check_inverse(std::size_t k, double spread, bool singular, unsigned seed) {
     inverse.column(static_cast<std::int64_t>(task), column.data(), work);
     double residual = 0, largest = 0;
     for (std::size_t i = 0; i < k; ++i) {
-      double sum = singular ? 1.0 / static_cast<double>(k) : 0.0;
+      double sum = singular ? 1.0 / static_cast<double>(k) : 0.0;  // for a connected graph, A A⁺ has the entries of I, minus 1/k
       for (auto e = static_cast<std::size_t>(a.indptr[i]); e < static_cast<std::size_t>(a.indptr[i + 1]); ++e) {
         sum += a.data[e] * column[static_cast<std::size_t>(a.indices[e])];
         largest = std::max(largest, std::abs(a.data[e] * column[static_cast<std::size_t>(a.indices[e])]));
@@ -262,7 +263,7 @@ void check_inverse(std::size_t k, double spread, bool singular, unsigned seed) {
 // Removes one feature at a time from a CPU: all levels that need the feature must become unavailable.
 void check_levels() {
   const CpuWords haswell{0x38D83201, 0x00000128, 0x00000021, 0x06};  // exactly the features of x86-64-v3
-  const CpuWords skylake_x{0x38D83201, 0xD0030128, 0x00000021, 0xE6};  // exactly those of x86-64-v4
+  const CpuWords skylake_x{0x38D83201, 0xD0030128, 0x00000021, 0xE6};  // exactly the features of x86-64-v4
   expect(best_level({}) == Level::baseline, "a CPU without features does not get the baseline");
   expect(best_level(haswell) == Level::v3 && best_level(skylake_x) == Level::v4, "a CPU with all features of a level does not get it");
   std::uint32_t CpuWords::*const words[] = {&CpuWords::leaf1_ecx, &CpuWords::leaf7_ebx, &CpuWords::extended_ecx, &CpuWords::xcr0};
@@ -289,7 +290,7 @@ void check_levels() {
   expect(level_named(simd().name).has_value(), "the table of loops does not have the name of a level");
 }
 
-// Adds dense columns of integers for every number of slots, so that each kind of loop end occurs, and compares with plain sums.
+// Adds dense columns of integers for 0 to 299 slots, so that vector loops end with every possible remainder, and compares with plain sums.
 void check_columns() {
   std::mt19937 rng(2);
   std::uniform_int_distribution<std::int32_t> entry(-50, 50), factor(-20, 20), before(-1000000, 1000000);
@@ -313,8 +314,8 @@ void check_columns() {
   }
 }
 
-// Rows that are added after narrow(), from memory that was reserved before it, must take no more bytes than rows of a table that was always
-// narrow.
+// Rows that are added after narrow(), from memory that was reserved before narrow(), must take no more bytes than rows of a table that was narrow
+// from the beginning.
 void check_narrowed_rows() {
   const auto bytes_of = [](std::size_t width_before) {
     Bytes bytes;

@@ -28,7 +28,7 @@ def settings(**more):
 
 @pytest.fixture(params=["dense", "sparse"])
 def after_two_examples(request):
-    """An engine of three columns that has learned two examples, and a function that makes rows for it."""
+    """An engine for rows of three columns, after it has learned two examples, and a function that makes such rows."""
     is_sparse = request.param == "sparse"
     learner = _core.make(settings(sparse=is_sparse))
 
@@ -92,7 +92,7 @@ def test_one_row_of_another_kind_is_left_to_python():
     assert learner.n_seen == 0
 
 
-def test_rows_of_the_other_kind_are_refused():
+def test_a_sparse_engine_refuses_dense_rows_and_a_dense_engine_sparse_rows():
     dense, one_sparse = _core.rows(np.ones((1, 3))), sparse.csr_matrix(np.ones((1, 3)))
     packed = _core.csr(one_sparse.indptr.astype(np.int64), one_sparse.indices, one_sparse.data)
     for is_sparse, rows in ((True, dense), (False, packed)):

@@ -69,7 +69,7 @@ kinds = {"gaussian": kernels.Gaussian(0.1), "cubic": kernels.Polynomial(3, norma
 margins = {}
 for name in ("Budgetron", "SharedProjectron", "BudgetProjectron", "Forgetron", "RandomBudgetPerceptron", "Perceptron"):
     for kind, kernel in kinds.items():
-        if name == "Budgetron" and kind == "cubic":  # it does not accept this kernel
+        if name == "Budgetron" and kind == "cubic":  # Budgetron does not accept this kernel
             continue
         for rows, x in inputs.items():
             budget = {} if name == "Perceptron" else {"budget": 40}
@@ -93,8 +93,8 @@ def test_levels_agree_up_to_rounding(best, tmp_path):
     assert len(baseline) == 51  # 6 learners × 3 kernels × 3 kinds of rows, without the cubic kernel for Budgetron
     for level, margins in results.items():
         for case, expected in baseline.items():
-            # Levels sum in different orders, and 300 updates with projections amplify the rounding errors by several
-            # orders of magnitude. Budgetron has float32 weights for all kinds of rows.
+            # Levels sum in different orders, and up to 300 updates with projections amplify the rounding errors by
+            # several orders of magnitude. Budgetron has float32 weights for all kinds of rows.
             single = case.endswith("single") or case.startswith("Budgetron")
             tolerance = 1e-3 if single else 1e-10
             error = np.abs(margins[case] - expected).max() / np.abs(expected).max()

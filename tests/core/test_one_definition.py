@@ -1,7 +1,8 @@
 """Every class of the core has a name of its own.
 
-The core is one namespace. Two classes of one name in headers that no file includes together compile and link, but the
-linker then keeps only one of each pair of member functions, with the layout of one of the classes.
+The core is one namespace. If two headers define different classes with the same name, and no file includes both
+headers, the core still compiles and links. But where both classes have a member function of the same name, the linker
+keeps only one of these functions. Objects of the other class then run code that was compiled for another layout.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ DEFINITION = re.compile(r"(?:template <.*> )?(?:class|struct|union|enum(?: class
 
 
 def classes_of(file):
-    """Yield the names of the classes in the namespace of the core. Nested ones are indented."""
-    is_local = False  # in an unnamed namespace, whose classes exist in this file only
+    """Yield the names of the classes in the namespace of the core. Nested classes are indented and do not match."""
+    is_local = False  # whether the line is in an unnamed namespace, whose classes exist in this file only
     for line in file.read_text(encoding="utf-8").splitlines():
         if line == "namespace {":
             is_local = True

@@ -1,4 +1,4 @@
-"""The inverted index compared with NumPy: counts in 16 bits, other values, and the conversion between them."""
+"""The inverted index compared with NumPy: integers in 16 bits, other values, and the conversion of the index."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_counts_take_less_memory_than_other_numbers():
     )
     assert counts.memory_bytes_ < 0.8 * fractions.memory_bytes_
     mixed = counts.partial_fit(X[:1] * 0.3, [1 - counts.predict(X[:1] * 0.3)[0]])  # a mistake, so the row is stored
-    assert mixed.memory_bytes_ > 0.8 * fractions.memory_bytes_  # one fraction converts the 16-bit store to float64
+    assert mixed.memory_bytes_ > 0.8 * fractions.memory_bytes_  # one fraction converts all 16-bit values to float64
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.3], ids=["counts", "fractions"])

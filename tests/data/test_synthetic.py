@@ -17,7 +17,7 @@ def dense(X) -> np.ndarray:
 
 
 def fitted_error(X: np.ndarray, y: np.ndarray) -> float:
-    """The error, on the second half, of least squares fitted on the first."""
+    """The error of least squares on the second half of the rows, when fitted on the first half."""
     half = len(y) // 2
     X = np.column_stack([X, np.ones(len(y))])
     weights, *_ = np.linalg.lstsq(X[:half], 2.0 * y[:half] - 1, rcond=None)
@@ -147,7 +147,7 @@ class TestShift:
         assert dataset.time_ordered
         assert np.array_equal(answer.weights(299), answer.weights(0))
         assert np.array_equal(answer.weights(300), answer.weights(999))
-        # After a shift by 180 degrees, labels are the opposite of those by the old weights.
+        # After a shift by 180 degrees, every label is the opposite of what the old weights give.
         old = np.einsum("ij,ij->i", dataset.X, answer.weights(0)[dataset.tasks]) > 0
         assert np.array_equal(old, (dataset.y == 1) ^ (np.arange(1000) >= 300))
 

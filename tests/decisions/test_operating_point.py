@@ -90,7 +90,7 @@ def test_the_chosen_thresholds_have_the_lowest_cost(rows: list, fp: float, fn: f
 
 @pytest.mark.parametrize(("fp", "fn", "surprise"), [(1000, 1, 1e4), (1, 1000, -1e4)])
 def test_a_threshold_beyond_all_margins_is_finite(fp: int, fn: int, surprise: float) -> None:
-    """The largest margins have the wrong sign, and errors for them are expensive, so one label is always decided."""
+    """The margins farthest from 0 have the wrong sign, and errors there cost much, so one label is always decided."""
     margins = np.linspace(-1, 1, 3000)
     point = OperatingPoint(costs={"fp": fp, "fn": fn}, margins=True).update(margins, margins > 0)
     point.update(np.full(300, surprise), np.full(300, surprise < 0))

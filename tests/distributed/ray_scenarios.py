@@ -125,7 +125,7 @@ def stale(cluster, folder):
         pool = model._workers.pool
         former, pid = pool._actors["worker-0"].handle, model.workers_[0]["pid"]
         epoch = model._workers.epoch[0]
-        pool._kill = lambda name: pool._actors.pop(name)  # the coordinator cannot kill a worker that is cut off from it
+        pool._kill = lambda name: pool._actors.pop(name)  # as if the coordinator could not reach the worker
         os.kill(pid, signal.SIGSTOP)
         try:
             margins.append(learn(model, X, y, tasks, 600, 1200))

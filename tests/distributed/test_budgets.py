@@ -58,8 +58,8 @@ BYTE_CASES = [
     (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "300 kB", True),
     (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "1 MB", False),
     (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "200 kB", False),
-    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "150 kB", True),  # too small for more than a table
-    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "2 MB", True),  # a table, and models of columns
+    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "150 kB", True),  # only a table fits
+    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "2 MB", True),  # a table and models of columns fit
     (ShardedModel, "shards", Budgetron, graphs.disconnected(), "100 kB", False),
     (ShardedModel, "shards", SharedProjectron, graphs.disconnected(), "300 kB", True),
 ]

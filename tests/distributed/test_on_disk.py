@@ -115,7 +115,7 @@ def test_no_shard_learns_from_a_key_that_was_used_with_other_rows(tmp_path):
             answer = model.learn_many([Request(rows, labels, their_tasks, "batch")])[0]
             assert isinstance(answer, InputError)
             assert [shard.n_seen for shard in model.shards_] == seen
-        model.predict_then_learn(X[:60], y[:60], tasks=tasks[:60], key="batch/128")  # is another key
+        model.predict_then_learn(X[:60], y[:60], tasks=tasks[:60], key="batch/128")  # this is another key
         model.predict_then_learn(X, y, tasks=tasks, key="batch")
         assert model.n_seen_ == 50 + 60 + 900
         with pytest.raises(InputError, match="1 to 180 characters"):
@@ -146,7 +146,7 @@ def test_rows_whose_answers_were_deleted_are_not_learned_again(tmp_path, monkeyp
         first = model.predict_then_learn(X, y, tasks=tasks, key="batch")
         model.snapshot()
         model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
-        model.snapshot()  # of the answers up to the snapshot before, deletes those that are not among the latest two
+        model.snapshot()  # deletes answers up to the previous snapshot, except the latest two answers
         again = model.predict_then_learn(X, y, tasks=tasks, key="batch")
         assert model.n_seen_ == 1300
         known = ~np.isnan(again)
@@ -259,7 +259,7 @@ def test_a_copy_of_a_live_directory_does_not_disturb_its_owner(tmp_path):
 
 
 def test_keys_of_earlier_versions_are_not_learned_twice(tmp_path):
-    """Earlier versions stored a key per message in the shards, KEY/FIRST ROW. A retry skips the rows of the message."""
+    """Earlier versions stored one key per message: KEY/FIRST ROW. A retry skips the rows of these messages."""
     X, y, tasks = stream(600, 21)
     with ShardedModel(learner(), shards=3, directory=tmp_path / "m", block=128) as model:
         model.partial_fit(X[:50], y[:50], tasks=tasks[:50])

@@ -1,7 +1,8 @@
 """The exchange of hashed tables and binned columns between replicas of a Budgetron.
 
-A cell of the table, or a bin of a column, has weights, their sums of squared gradients and, except for pairs of
-features or bins, sums: its *mass* in each class. The *baseline* has these numbers as they were at the last exchange.
+A cell of the table, or a bin of a column, has weights and their sums of squared gradients. If it belongs to a single
+feature or bin, and not to a pair, it also has a sum per class: its *mass*. The *baseline* has these numbers as they
+were at the last exchange.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def numbers(n, seed=0, is_sparse=False):
 def replicas_of(stream, n, engine="core", budget="1 MiB", first=64):
     """Return n replicas, each of which has learned a part of the stream, a model that has learned all, and a baseline.
 
-    All models began with the same plan, made from the first `first` rows. The baseline is that of this start.
+    All models began with the same plan, made from the first `first` rows. The baseline is their state at this start.
     """
     X, y, tasks = stream
     models, began = [], []
@@ -125,8 +126,8 @@ def test_masses_of_features_add_up_to_those_of_one_learner(engine):
     expected = shared_part(one._engine).keyed
     for g, part in enumerate(after):
         received = shared_part(with_shared_part(models[g]._engine, part)).keyed
-        # Compare only the cells of features. Those of pairs have no masses, and they differ: a replica forms a pair
-        # later, because it sees each feature less often.
+        # Compare only the cells of features. Cells of pairs have no masses. They also differ, because a replica sees
+        # each feature less often than one learner does, and so it forms a pair later.
         features, of_one = (part["table"].rows(part["table"].sums.sum(axis=1) > 0) for part in (received, expected))
         np.testing.assert_array_equal(features.keys, of_one.keys)
         np.testing.assert_array_equal(features.counts, of_one.counts)
@@ -163,7 +164,7 @@ def test_a_full_bucket_keeps_the_features_with_the_largest_counts():
     for full in np.flatnonzero(n_cells > WAYS):
         counts, chosen = together.counts[bucket == full], is_kept[bucket == full]
         assert counts[chosen].min() >= counts[~chosen].max()
-    # Every replica has only the cells that were kept. It would count any other cell again at the next exchange.
+    # Every replica must have only the cells that were kept. Any other cell would be counted again at the next exchange.
     for model in models:
         received = shared_part(with_shared_part(model._engine, combine(None, now, last)[0])).keyed["table"]
         assert np.isin(received.keys, kept.keys).all() and len(received.keys) > 100
@@ -272,7 +273,7 @@ def test_a_restart_counts_nothing_twice(tmp_path):
 
 
 def test_own_weights_of_tasks_are_not_in_the_shared_part():
-    """The tasks of other replicas never use them, and they would occupy cells that features need."""
+    """Tasks of other replicas never use these weights, and the weights would occupy cells that features need."""
     X, y, tasks = texts(2000, n_tasks=4)
     _, one, _ = replicas_of((X, y, tasks), 1)
     part, own = table_and_bins._features(one._engine.settings, one._engine.state())

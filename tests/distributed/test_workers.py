@@ -56,7 +56,7 @@ def test_a_busy_task_is_found_and_its_shard_pinned_to_a_worker():
 
 
 def test_other_shards_learn_while_shards_move():
-    """Four threads learn different tasks while workers are added and removed. Each gets the margins of a local run."""
+    """Four threads learn different tasks while workers are added and removed, and get the margins of a local run."""
     learner = projectron(budget=80)
     streams = []
     for number in range(4):

@@ -10,9 +10,10 @@ numbers must agree:
   more places. They were rounded, and two builds may round a number near the middle differently. With `rounded=True`
   this holds for all decimals.
 - Byte counts (a unit follows, such as `KiB`) may differ by 5 %. With `sizes=True` every number is a byte count.
-- An integer and a decimal differ, except as byte counts or with `rounded=True`.
-- `within=0.1` is for results that depend on many decisions of a learner. Numbers may then differ by a tenth; integers
-  may always differ by 1, and percentages by one point. In a page, a comment above a block of examples asks for this:
+- An integer and a decimal never agree, except as byte counts or with `rounded=True`.
+- `within=0.1` is for results that depend on many decisions of a learner. Numbers may then differ by a tenth. A
+  difference of 1 between integers, or of one point between percentages, is then always allowed. In a page, a comment
+  above a block of examples asks for this:
   `<!-- printed numbers: within a tenth -->`.
 
 The longest number of a column determines the width of the column. So a run of spaces counts as one space, and rulings

@@ -47,7 +47,7 @@ def sessions(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 def without_speeds(text: str) -> str:
-    """The text with speeds and seconds, which no two runs share, replaced by letters."""
+    """The text, with letters in place of speeds and seconds, which differ between runs."""
     lines, in_speeds = [], False
     for line in text.splitlines():
         line = re.sub(r"[\d,]+/s\b", "N/s", re.sub(r"\bin [\d.]+ s\b", "in T s", line.rstrip()))

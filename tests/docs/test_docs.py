@@ -133,7 +133,7 @@ def check_budgetron(page, words):
 
 
 def check_curl(page, words):
-    """The service has this path, and accepts this method for it."""
+    """Check that the service has this path, and accepts this method for it."""
     from budgetron.service.http.operations import MODEL_OPERATIONS, SERVICE_OPERATIONS, SERVICE_PATHS
 
     path = next(match[1] for word in words if (match := re.fullmatch(r"localhost:800\d(/.*)", word)))

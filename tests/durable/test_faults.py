@@ -109,7 +109,7 @@ def test_a_flipped_bit_in_the_log_is_detected_and_can_be_repaired(tmp_path):
 def test_the_loss_of_an_acknowledged_commit_is_detected(tmp_path):
     host = learned_host(tmp_path, 100)
     files = {name: (tmp_path / name).read_bytes() for name in ("host.sqlite", "host.sqlite-wal")}
-    # Closing the last connection checkpoints the write-ahead file. A kill would not, so the files are written again.
+    # Closing the last connection moves the write-ahead file into the database. A kill would not, so put the files back.
     close_without_snapshot(host)
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -208,7 +208,7 @@ def test_nothing_is_learned_while_the_disk_is_full_and_learning_continues_afterw
 
 
 # Open a directory without write permission. Root may write anywhere, so a process of root becomes another user. That
-# user may not be able to read the package, so everything is imported before.
+# user may not be able to read the package, so everything is imported before the change of user.
 READ_ONLY = """
 import os, sys
 import budgetron.learners.lifecycle.files
@@ -288,7 +288,7 @@ def test_an_interrupt_between_log_and_model_is_detected(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         host.learn(*block)
     monkeypatch.undo()
-    with pytest.raises(StorageError, match="interrupted between the log and the model"):
+    with pytest.raises(StorageError, match="interrupted after the log was written"):
         host.learn(*block)
     (tmp_path / "copy").mkdir()
     host.backup(tmp_path / "copy" / "host.sqlite")  # everything is in the log
@@ -309,7 +309,7 @@ def test_an_interrupt_while_the_model_is_replaced_is_detected(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         host.restore(content_of(other), interrupted())
-    with pytest.raises(StorageError, match="interrupted between the log and the model"):
+    with pytest.raises(StorageError, match="interrupted after the log was written"):
         host.learn(*blocks(20)[0])
     host.close()
     with Host.open(tmp_path) as host:
@@ -327,7 +327,7 @@ def without_logging():
 def test_learning_and_recovery_do_not_read_the_wall_clock(tmp_path, monkeypatch, without_logging):
     """A wall clock that runs backwards does no harm, because learning and recovery never read it.
 
-    Log messages do, so logging is disabled here.
+    Log messages read it, so logging is disabled here.
     """
     import time
 

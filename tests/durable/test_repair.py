@@ -116,9 +116,10 @@ def test_rejected_records_do_not_fill_the_disk(tmp_path):
 
 @pytest.mark.parametrize("n", [80, pytest.param(1000, marks=pytest.mark.long)])
 def test_flipped_bits_are_harmless_or_detected(tmp_path, n):
-    """Each flipped bit is harmless, or it is detected, and `repair` repairs the file or says that only a backup helps.
+    """Each flipped bit is harmless or detected.
 
-    Harmless means that the model is the same and that every key gets its first answer.
+    Harmless means that the model is the same and that every key gets its first answer. If a bit is detected, `repair`
+    repairs the file, or says that only a backup helps.
     """
     X, y, tasks = stream(200)
     requests = [Request(X[i : i + 1], y[i : i + 1], tasks[i : i + 1], f"key {i}", [0, 1]) for i in range(200)]

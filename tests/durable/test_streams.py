@@ -140,7 +140,7 @@ def test_a_restored_model_keeps_the_positions_of_streams(tmp_path):
         answer = host.learn_many([stream_part(0, 120)])[0]
         assert answer.n_before == 50 and answer.margins.shape == (120, 3) and host.model.n_seen_ == 60 + 70
         assert np.isnan(answer.margins[:50]).all() and answer.classes.tolist() == [0, 1, 2]
-        mixed = host.learn_many([stream_part(0, 120)])[0]  # these answers come from two models
+        mixed = host.learn_many([stream_part(0, 120)])[0]  # one answer cannot have margins of two models
         assert isinstance(mixed, InputError) and host.model.n_seen_ == 130
 
 

@@ -123,7 +123,7 @@ def first_alarms(losses: np.ndarray, change: int) -> tuple[int | None, int | Non
 def test_alarms_agree_with_those_of_river(low: float, high: float) -> None:
     """In each of five streams, our ADWIN and river's notice the rise, and raise no alarm before it.
 
-    Our alarm may come later, because our ADWIN divides δ among more tests; its median is at most 256 losses later.
+    Our ADWIN divides δ among more tests, so its alarm may come later: in the median, at most 256 losses later.
     """
     rng = np.random.default_rng(3)
     delays = []

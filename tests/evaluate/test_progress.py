@@ -31,7 +31,8 @@ def test_an_evaluation_shows_its_progress_and_gives_the_same_result(capsys, alwa
 def test_a_stream_of_unknown_length_shows_no_percentage(capsys, always_due):
     pieces = ((X[start : start + 500], Y[start : start + 500], None) for start in range(0, 3000, 500))
     evaluate.progressive(Forgetron(budget=5), pieces, classes=[0, 1], progress=True)
-    # The error, in per cent, ends the line. The percentage of the stream that is done would follow after two spaces.
+    # The line ends with the error, for example "error 9.1 %". For a stream of known length, two spaces and the share
+    # that is done would follow.
     assert "%  " not in capsys.readouterr().err.split("\r")[-1]
 
 

@@ -1,4 +1,4 @@
-"""Progressive validation: its figures equal those of scikit-learn; forms of streams, delayed labels, limits, errors."""
+"""Progressive validation: its figures equal scikit-learn's; forms of streams, delayed labels, limits, errors."""
 
 from __future__ import annotations
 

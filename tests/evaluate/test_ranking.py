@@ -106,7 +106,7 @@ def filled(
 
 @pytest.mark.parametrize("n, classes", [(900, 2), (9000, 2), (900, 4), (9000, 4)])
 def test_figures_of_scores_are_exact_or_close_for_any_number_of_scores(n: int, classes: int) -> None:
-    """With up to 4,096 scores, overall figures and those of each task are exact; with more scores they are close."""
+    """With up to 4,096 scores, the figures overall and per task are exact. With more scores they are close."""
     rng = np.random.default_rng(n + classes)
     truth = rng.choice(classes, size=n, p=[0.9, 0.1] if classes == 2 else [0.7, 0.1, 0.1, 0.1])
     task_rows = rng.integers(0, 3, size=n)
@@ -136,7 +136,7 @@ def test_figures_of_scores_are_exact_or_close_for_any_number_of_scores(n: int, c
 
 
 def test_margins_of_any_size_are_ranked() -> None:
-    """Margins of other learners are not log odds, and grow as they learn."""
+    """The margins of learners without probabilities are not log odds, and grow as the learner learns."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, size=20_000)
     for size in (1e-6, 1.0, 1e6):

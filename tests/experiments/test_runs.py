@@ -135,7 +135,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_next_call_continues(paper_files: Pat
     try:
         while first.poll() is None and len(list(out.glob("runs/*/*.json"))) < 2:
             time.sleep(0.02)
-        os.killpg(first.pid, signal.SIGINT)  # a terminal, too, sends it to the command and its workers
+        os.killpg(first.pid, signal.SIGINT)  # as a terminal does: to the command and its workers
         _, errors = first.communicate(timeout=600)
     finally:
         if first.poll() is None:

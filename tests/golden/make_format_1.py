@@ -1,10 +1,11 @@
-"""The script that wrote the model files of format 1 in this folder, and the record of the stream that they learned.
+"""The script that wrote model files of format 1 in this folder, and the record of the stream that the models learned.
 
     python tests/golden/make_format_1.py
 
 It ran once, when format 1 was new. The files must never be written again, because `tests/persist/test_golden.py` tests
-that they can still be read. The files `format-1-budgetron*.budgetron` contain a Budgetron of the first generation,
-which stored examples. The tests check that these are rejected.
+that files of this format can still be read. An earlier version of this script also wrote the files
+`format-1-budgetron*.budgetron`. They contain a Budgetron of the first generation, which stored examples. The tests
+check that these two files are rejected.
 """
 
 from __future__ import annotations

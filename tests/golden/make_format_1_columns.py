@@ -1,9 +1,9 @@
-"""The script that wrote the model file of format 1 with columns, and the record of how it encodes and scores new rows.
+"""The script that wrote the model file of format 1 with columns, and the record of how the model scores new rows.
 
     python tests/golden/make_format_1_columns.py
 
-It ran once, when columns were new. The file must never be written again, because `tests/io` tests that it can still be
-read.
+The record also has the encoding of these rows. The script ran once, when columns were new. The model file must never be
+written again, because `tests/io` tests that it can still be read.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python tests/golden/make_format_2.py
 
-It ran once, when format 2 was new. `format-1.json` has the margins with which these models must continue.
+It ran once, when format 2 was new. The models must continue with the margins that `format-1.json` records.
 """
 
 from __future__ import annotations

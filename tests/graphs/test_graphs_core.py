@@ -35,7 +35,7 @@ def random_edges(rng):
 
 
 def many_components(rng):
-    """Many components, some of them of one task."""
+    """Many components, some with a single task."""
     return [(a, b) for a, b in random_edges(rng) if a % 40 == b % 40]
 
 
@@ -46,7 +46,7 @@ def hubs(rng):
 
 
 def cliques(rng):
-    """No task has few enough neighbours to be eliminated."""
+    """The solver eliminates tasks with few neighbours. Here, every task has too many."""
     inside = [(b + i, b + j) for b in range(0, K - 19, 20) for i in range(20) for j in range(i)]
     return inside + [(i, i + 20) for i in range(0, K - 20, 7)]
 
@@ -120,7 +120,7 @@ def test_a_column_is_bit_identical_alone_and_in_a_block(make_edges, spread):
 
 
 def test_columns_are_exact_for_weights_from_a_millionth_to_a_million():
-    """A badly conditioned matrix takes many steps, and rounding must not stop them early."""
+    """A badly conditioned matrix takes many iterations, and rounding errors must not end them early."""
     rng = np.random.default_rng(8)
     edges = np.array(random_edges(rng))
     weights = 10.0 ** rng.uniform(-6, 6, len(edges))
@@ -143,7 +143,7 @@ def test_the_factor_stays_within_the_planned_bytes(make_edges):
 
 
 def test_the_factor_of_a_graph_with_much_fill_in_stays_within_its_bytes():
-    """One task has thousands of neighbours, each of which has too many other neighbours to be eliminated."""
+    """One task has thousands of neighbours. Each of these has too many other neighbours to be eliminated."""
     rng = np.random.default_rng(8)
     k, hub = 3000, np.arange(1, 3000)
     ring = [np.stack([hub, 1 + (hub + step) % (k - 1)], axis=1) for step in (1, 7, 31)]

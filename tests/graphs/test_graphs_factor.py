@@ -1,6 +1,6 @@
 """The factor R of a graph, with RRᵀ ≈ A⁻¹ up to a constant factor.
 
-It is exact if no entries are dropped. RRᵀ is always a covariance, and R stays small.
+If no entries of R are dropped, RRᵀ is exactly A⁻¹ up to this factor. RRᵀ is always a covariance, and R stays small.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def test_medium_graphs_equal_the_dense_inverse(edges, k, identity):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("shape", ["random", "tree", "regular", "hub"])
 def test_the_bounds_of_huge_graphs_hold_on_small_ones(shape, seed, identity, monkeypatch):
-    """With these lower limits, a graph of 200 tasks takes the path of a huge one."""
+    """With these lower limits, the bounds of a graph of 200 tasks are computed like the bounds of a huge graph."""
     monkeypatch.setattr(extent, "_DENSE_BLOCK", 0)
     monkeypatch.setattr(extent, "_BALL", 24)
     monkeypatch.setattr(extent, "_MAX_BALLS", 20)
@@ -141,7 +141,7 @@ def test_a_torus_has_all_tasks_tied_and_its_bounds_still_hold():
     torus = nx.convert_node_labels_to_integers(nx.grid_2d_graph(50, 50, periodic=True))
     angles = 2 * np.pi * np.arange(50) / 50
     eigenvalues = 1 + (2 - 2 * np.cos(angles))[:, None] + (2 - 2 * np.cos(angles))[None, :]
-    # A torus is vertex-transitive, so all diagonal entries of A⁻¹ are equal: they are the mean of its eigenvalues.
+    # A torus is vertex-transitive, so all diagonal entries of A⁻¹ are equal. Each is the mean eigenvalue of A⁻¹.
     c_g = np.sqrt((1 / eigenvalues).mean())
     low, high = graphs.from_networkx(torus).c_g_range
     assert low <= c_g * (1 + 1e-12) and c_g <= high * (1 + 1e-12) and high <= 1.1 * low

@@ -1,4 +1,4 @@
-"""Skip the tests of this folder without pyarrow (the extra `parquet`), which `streaming` imports for most of them."""
+"""Skip the tests of this folder without pyarrow (the extra `parquet`). Most of them use `streaming`, which needs it."""
 
 from importlib.util import find_spec
 

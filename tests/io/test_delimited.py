@@ -1,4 +1,4 @@
-"""CSV and TSV: which lines are read and which are rejected, and that Python's csv module scans as the core does."""
+"""CSV and TSV: which lines are read and which are rejected. The core scans a file as Python's csv module does."""
 
 from __future__ import annotations
 

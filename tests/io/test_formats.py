@@ -130,7 +130,7 @@ def test_invalid_json_lines_are_skipped_or_reported():
 
 @pytest.mark.parametrize("in_core", [True, False], ids=["core", "numpy"])
 def test_half_of_a_surrogate_pair_is_read_as_a_replacement_character(in_core, monkeypatch, tmp_path):
-    """JSON can escape half of a pair, as in an emoji that was cut. Neither UTF-8 nor a model file can contain it."""
+    """JSON can escape half of a pair, as in an emoji that was cut. Neither UTF-8 nor a model file can hold a half."""
     if not in_core:
         for name in ("json_lines", "hashed_words", "joined_rows"):
             monkeypatch.setattr(native, name, None)

@@ -1,4 +1,4 @@
-"""NDJSON in the core: the lines that it parses have the same values as in Python, and Python parses all other lines."""
+"""NDJSON: lines that the core parses have the same values as in Python, and Python parses all other lines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The core equals the reference: every margin, flag, stored example and weight, on streams made by hypothesis.
 
-If two numbers that a rule compares differ by less than 1e-10 (a margin and 0, δ² and η², two eviction scores), rounding
-decides the comparison, and either branch is right. The core then continues from the state of the reference.
+A rule compares two margins, or a margin with 0; δ² and K_tt with η²; and eviction scores with the lowest score. Where
+the two numbers are so close that rounding decides the comparison, either branch is right. The core then continues from
+the state of the reference.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ class Script:
 
 @st.composite
 def scripts(draw, n_classes, n_bulk):
-    """Draw a script: a few events that hypothesis chooses, then `n_bulk` random ones.
+    """Draw a script: a few events that hypothesis chooses, then `n_bulk` random events.
 
-    Rows are few and coarse, so that rows repeat and margins tie; some rows are zero.
+    Events choose among a limited number of rows with coarsely rounded values, so that rows repeat and margins tie. Some
+    rows are zero.
     """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
     n_rows, grid = draw(st.sampled_from([3, 12, 60, 400])), draw(st.sampled_from([1, 4, 64]))
@@ -81,7 +83,7 @@ def settings_of(case, script):
 
 
 class Lockstep:
-    """Runs both engines on a script, event by event, and compares them after each."""
+    """Runs both engines on a script, event by event, and compares them after each event."""
 
     def __init__(self, case, script):
         self.case, self.script, self.settings = case, script, settings_of(case, script)

@@ -160,7 +160,7 @@ def test_the_law_fails_if_it_is_broken(law):
         LAWS[law](Case(BREAKERS[law]()))
 
 
-def test_the_report_names_the_law_the_case_and_what_was_seen():
+def test_the_report_names_the_law_the_learner_and_the_kernel():
     with pytest.raises(LawBroken) as caught:
         check_learner(EnginesDiffer)
     message = str(caught.value)

@@ -1,4 +1,4 @@
-"""Weights of classes: a first block that is rejected because of them leaves the model unfitted."""
+"""Weights of classes: a first block that is rejected because of the weights leaves the model unfitted."""
 
 from __future__ import annotations
 

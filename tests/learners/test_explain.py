@@ -65,8 +65,8 @@ def test_the_features_that_decide_come_first():
     x = np.array([2.0, 0.0, 0.0, 0.0])
     features = [term for term in checked_explanation(model, x, 1).terms if term.kind == "feature"]
     assert features[0].name == "x0" and features[0].total > 0
-    # In tasks 0 and 2, x1 is evidence for opposite classes. Shared weights cannot express that; own weights, and those
-    # of related tasks, can.
+    # In tasks 0 and 2, x1 is evidence for opposite classes. Shared weights cannot express that. Own weights and weights
+    # of related tasks can.
     x[:2] = 0.01, 2.5
     of_task_0, of_task_2 = (
         next(term for term in checked_explanation(model, x, task).terms if term.name == "x1") for task in (0, 2)

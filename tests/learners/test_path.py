@@ -1,4 +1,4 @@
-"""One example passes through the files that CONTRIBUTING lists, and is converted and checked once."""
+"""One example passes only through files that CONTRIBUTING lists, and is converted and checked once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def called(call):
     return counts_by_file
 
 
-def test_the_files_are_those_of_the_guide(learner):
+def test_a_call_runs_only_files_that_the_guide_lists(learner):
     model = learner().partial_fit(X[:30], Y[:30], tasks=TASKS[:30])
     # Reversed labels are mistakes, so that some examples are stored.
     files = called(lambda: model.partial_fit(X[30:], 1 - Y[30:], tasks=TASKS[30:]))

@@ -1,4 +1,4 @@
-"""The relations that a RelationPerceptron reports, and the labels that it asks for."""
+"""The relations that a RelationPerceptron reports, and the error of `query_probability` before the first example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from budgetron import RelationPerceptron
 
 
 def fitted(**parameters):
-    """Return a model of the tasks 0 and 1, which are alike, and their names with one that the model has not seen."""
+    """Return a model of the tasks 0 and 1, which are alike, and three tasks: these two and one that was never seen."""
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(400, 5)), rng.integers(2, size=400)
     model = RelationPerceptron(**parameters).fit(X, (X[:, 0] > 0).astype(int), tasks=tasks)
@@ -19,7 +19,7 @@ def fitted(**parameters):
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 def test_spectral_relations_do_not_depend_on_the_number_of_tasks(engine):
-    """Without learned weights C_ii is 1, like that of a task that is the only one: the rule has no scale κ."""
+    """A task without learned weights has C_ii = 1 for any number of tasks, because the spectral rule has no scale κ."""
     (model, names), (counted, _) = fitted(engine=engine), fitted(engine=engine, n_tasks=7)
     relations = model.task_relations(names)
     assert np.array_equal(relations, counted.task_relations(names))

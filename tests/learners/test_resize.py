@@ -89,7 +89,7 @@ def test_a_size_in_bytes_of_other_learners_cannot_change(rule, is_sparse):
     X, y, tasks = stream()
     model = rule(budget="64 KiB").partial_fit(sparse.csr_matrix(X) if is_sparse else X, y, tasks=tasks)
     before = model.memory_bytes_
-    with pytest.raises(InputError, match="a model without a limit or with one in bytes"):
+    with pytest.raises(InputError, match="a model without a limit or with a limit in bytes"):
         model.resize(2000)
     assert model.budget == "64 KiB" and model.memory_bytes_ == before
 
@@ -98,7 +98,7 @@ def test_a_size_in_bytes_of_other_learners_cannot_change(rule, is_sparse):
 
 
 def rings(n, is_sparse=False, seed=4):
-    """Return dense rows with a circular boundary, or sparse rows of words, each of which is evidence for one class."""
+    """Return dense rows with a circular boundary, or sparse rows of words. Each word is evidence for one class."""
     rng = np.random.default_rng(seed)
     if not is_sparse:
         X = rng.normal(size=(n, 4))
@@ -111,7 +111,7 @@ def rings(n, is_sparse=False, seed=4):
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
-    """More bytes change no prediction of a dense model, and few of a sparse one. Fewer bytes cost some accuracy."""
+    """More bytes change no margin of a dense model and few predictions of a sparse one. Fewer bytes cost accuracy."""
     n = 3000 if engine == "auto" else 600
     X, y = rings(n, is_sparse)
     test, truth = rings(n // 2, is_sparse, seed=5)
@@ -139,7 +139,7 @@ def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
 
 
 def test_new_weights_of_a_resized_budgetron_begin_with_small_steps():
-    """The squares G of new AdaGrad weights begin with a quarter of the mean of the others, as in a model that grows.
+    """The squares G of new AdaGrad weights begin with a quarter of the mean G of old weights, as in a model that grows.
 
     With G = 0, the first step of every new weight would be as long as the step size λ.
     """

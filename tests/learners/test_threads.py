@@ -1,4 +1,7 @@
-"""Several threads use one model: every prediction comes from a state of the model between two blocks."""
+"""Several threads use one model: every prediction of up to 64 rows comes from a state of the model between two blocks.
+
+Longer predictions are made in pieces of 64 rows, each from one such state.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +176,7 @@ def test_the_lock_of_a_model_serves_in_the_order_of_arrival():
     guard, order = Guard(), []
 
     def enter(name):
-        with guard, guard:  # it is re-entrant
+        with guard, guard:  # a thread that holds the lock gets it again
             order.append(name)
 
     threads = [threading.Thread(target=enter, args=(name,)) for name in "abcd"]

@@ -31,7 +31,7 @@ class Parameters(RuleParameters, frozen=True):
 
 
 class HashedPerceptron(Rule):
-    """Every mistake changes the cells of its features."""
+    """Each mistake updates the weights of the cells that the features of the row share."""
 
     name = "hashed_perceptron"
     Parameters = Parameters

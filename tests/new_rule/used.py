@@ -1,4 +1,6 @@
-"""Use HashedPerceptron in every way that a learner can be used. `test_new_rule` runs this in a copy of the package.
+"""Check that HashedPerceptron learns, can be saved and loaded, keeps to a byte budget, and obeys the laws.
+
+`test_new_rule` runs this program in a copy of the package.
 
     python used.py ENGINE FOLDER
 """
@@ -48,7 +50,7 @@ assert "HashedPerceptron" in budgetron.__all__
 assert (native.available and "hashed_perceptron" in native._core.rules()) == (ENGINE == "core")
 Learner = budgetron.HashedPerceptron
 
-# It follows the rule.
+# The learner follows the rule.
 X, y, tasks = stream(400, 2)
 model = Learner(rate=0.5, engine=ENGINE)
 margins = model.predict_then_learn(X, y, tasks=tasks)
@@ -59,7 +61,7 @@ assert len(best) == 3 and all(np.isclose(w[cell], weight) for cell, weight in be
 assert isinstance(model._engine, native.Engine) == (ENGINE == "core")
 assert_raises(InputError, lambda: Learner(rate=0).fit(X, y))
 
-# It can be saved, loaded by either engine, and continued.
+# A model can be saved and loaded by either engine, and continues to learn.
 for classes in (2, 3):
     X, y, tasks = stream(400, classes)
     model = Learner(rate=0.5, engine=ENGINE).partial_fit(X[:200], y[:200], tasks=tasks[:200], classes=range(classes))

@@ -1,6 +1,7 @@
 """Tracked text files end with one newline, and their lines have no trailing blanks and no Windows line endings.
 
-Hooks of .pre-commit-config.yaml check the same. They cannot be downloaded everywhere, so these tests repeat them.
+Hooks of .pre-commit-config.yaml check the same. These tests repeat the checks, because the hooks cannot be downloaded
+everywhere.
 """
 
 from __future__ import annotations

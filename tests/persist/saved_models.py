@@ -109,7 +109,7 @@ def small_models():
 
 
 def from_files(row, **more):
-    """A model that learned from a file with rows like this one, with the columns of the file."""
+    """A model that has learned from a file with rows like `row`, and knows the columns of the file."""
     rows = [row, b",blue,", row.replace(b"1,", b"2.5,"), row.replace(b"red", b"green")] * 10
     lines = [b"%b,%b,%b" % example for example in zip([b"ann", b"7"] * 20, rows, [b"no", b"yes"] * 20, strict=True)]
     with io.read(BytesIO(b"\n".join([b"task,size,colour,more,label", *lines])), **more) as file:

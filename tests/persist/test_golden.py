@@ -50,7 +50,7 @@ def test_files_of_every_format_are_read_and_continue(number, name, engine):
     new = (rows[LEARNED:], Y[LEARNED:], TASKS[LEARNED:])
     margins = model.predict_then_learn(*new[:2], tasks=new[2])
     assert np.allclose(margins, RECORD["margins"][name], rtol=1e-9, atol=1e-9)
-    fresh.set_params(kernel=model.kernel_)  # an earlier version estimated the gamma in files of format 1
+    fresh.set_params(kernel=model.kernel_)  # γ in a file of format 1 is the estimate of an earlier version
     fresh.partial_fit(rows[:LEARNED], Y[:LEARNED], tasks=TASKS[:LEARNED])
     assert np.allclose(fresh.predict_then_learn(*new[:2], tasks=new[2]), margins, rtol=1e-9, atol=1e-9)
 

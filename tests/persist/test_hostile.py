@@ -46,7 +46,7 @@ def with_change(content, change):
     return pack(json.dumps(record).encode(), arrays)
 
 
-# Changes for `with_change`. `unrelated_sum` is a change; the other functions below return one.
+# Changes for `with_change`. `unrelated_sum` is a change; each of the other functions below returns a change.
 
 
 def set_entry(name, value, at=0):
@@ -332,7 +332,10 @@ def test_a_small_file_that_asks_for_much_memory_is_rejected(name, files, tmp_pat
 
 
 def test_a_small_budgetron_file_that_asks_for_much_memory_is_rejected(files, tmp_path):
-    """Sizes must agree with the arrays in the file. Frequencies are not in it: `max_bytes` limits their memory."""
+    """Sizes must agree with the arrays in the file.
+
+    The file contains the number of the frequencies, but not the frequencies, so `max_bytes` limits their memory.
+    """
     sizes = {
         "filter_frequencies": (2**16, "at most frequencies"), "own_cells": (2**40, "shape"),
         "fourier_cells": (2**40, "shape"), "short_rows": (2**40, "shape"),

@@ -18,7 +18,7 @@ MODELS = ("RandomBudgetPerceptron budget=30 kernel=gaussian:0.5", "flag=Budgetro
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """One service for the tests of a file: two models, no keys."""
+    """One service for the tests of a file: two models, and no API keys."""
     with running(tmp_path_factory.mktemp("service"), *MODELS) as service:
         yield service
 

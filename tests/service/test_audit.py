@@ -1,4 +1,7 @@
-"""The audit log: administrative actions, on disk before they begin, with who, from which address, and the outcome."""
+"""The audit log: who did which administrative action, from which address, and with which outcome.
+
+The line of an action is on disk before the action begins.
+"""
 
 from __future__ import annotations
 

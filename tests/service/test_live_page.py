@@ -123,7 +123,7 @@ def test_the_page_names_the_columns_of_a_model_from_a_file(opened, tmp_path):
     (tmp_path / "mail.csv").write_text("user,size,colour,note,label\n" + "\n".join(rows) + "\n")
     with io.read(tmp_path / "mail.csv", text="note") as stream:
         (block,) = stream
-    model = Budgetron(budget="20 KiB").fit(block.X, block.y, tasks=block.tasks)  # too small for more than a table
+    model = Budgetron(budget="20 KiB").fit(block.X, block.y, tasks=block.tasks)  # only a hashed table fits
     io.save_model(tmp_path / "mail.budgetron", model, stream.columns)
     with running(tmp_path / "data", str(tmp_path / "mail.budgetron")) as service:
         page = opened(service)
@@ -131,13 +131,13 @@ def test_the_page_names_the_columns_of_a_model_from_a_file(opened, tmp_path):
         example = {"features": {"size": 3, "colour": "red", "note": "win prize"}, "label": 1, "task": "u1"}
         with service.client() as client:
             assert client.post("/v1/learn", json=example).status_code == 200
-        # The beliefs of a table assume nothing about how related the tasks are, so the page says nothing about it.
+        # The beliefs of a table assume nothing about how tasks are related, so the page says nothing about relations.
         page.locator("#beliefs-says", has_text=re.compile(r"by how well each predicts\.\s*$")).wait_for()
         page.close()  # before the service stops: the page would try to connect again, and log that it cannot
 
 
 def test_the_chart_of_beliefs_has_the_heaviest_ones(opened, tmp_path):
-    """A Budgetron with tasks has more beliefs than the chart has colours. Here the last linear belief is best."""
+    """A Budgetron with tasks has more beliefs than the chart has colours. The heaviest one here is the tenth."""
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(1500, 4)), rng.integers(16, size=1500)
     labels = X[:, 0] * np.where(tasks % 2, 1, -1) > 0  # two kinds of tasks, with opposite labels

@@ -50,7 +50,7 @@ def seen(directory):
 
 
 def kill_while_learning(service, acknowledged, until_n):
-    """Learn until a number of acknowledgements, then kill the process in the middle of another request."""
+    """Learn until `until_n` requests are acknowledged, then kill the process in the middle of another request."""
     with service.client() as client:
         while len(acknowledged) < until_n:
             n = len(acknowledged)
@@ -107,7 +107,8 @@ def test_nothing_acknowledged_is_lost_in_ten_kills(tmp_path):
 def kill_while_copying(tmp_path, rounds, every):
     """Kill the service under load, delete its directory, and restore the copy, several times.
 
-    The copy must have every label that was acknowledged more than `age_seconds` before GET copy was sent.
+    The copy must have every label that was acknowledged before the recovery point, which is the time when GET copy was
+    sent, minus `age_seconds`.
     """
     data, copy = tmp_path / "data", tmp_path / "copy"
     options = (MODEL, "--replicate-to", copy, "--replicate-every", every, "--snapshot-every", 20)
@@ -130,7 +131,7 @@ def kill_while_copying(tmp_path, rounds, every):
         older = {key for key, at in acknowledged.items() if at < point}
         learned_keys = {key for key in range(n, n + len(acknowledged) + 1) if f"block {key}" in remembered}
         assert first in older <= learned_keys
-        assert learned_keys == set(range(n, n + len(learned_keys)))  # the copy ends earlier, but has no gaps
+        assert learned_keys == set(range(n, n + len(learned_keys)))  # the copy may end early, but has no gaps
         n += len(learned_keys)
 
 
@@ -197,7 +198,7 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             assert to_owner.post("/v1/takeover").status_code == 409  # only a standby can take over
             assert to_owner.post("/v1/predict", json=question).status_code == 200
 
-            # The new owner has the versions v1 and the automatic one, the model that v1 replaced.
+            # The new owner has two versions: v1, and the model that v1 replaced, which was saved automatically.
             answer = to_standby.get("/v1/versions").json()
             assert answer["current"] == "v1" and {version["name"] for version in answer["versions"]} == {
                 "v1",

@@ -1,4 +1,4 @@
-"""A service with shards has several logs, and gives the guarantees of a host with one log."""
+"""A service with shards has several logs, and gives the same guarantees as a host with one log."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_every_block_is_learned_once_although_the_service_is_killed_at_random(tm
 
 def test_a_reopened_journal_knows_its_shards_and_answers(tmp_path):
     first, second = (Journal(_make_folder(tmp_path / name), tmp_path, 4) for name in ("a", "b"))
-    assert first.name != second.name  # a key is the name and a number, so the keys of two journals differ
+    assert first.name != second.name  # the keys in the logs of shards begin with this name
     first.append([Entry(b"rows", "key", digest=b"digest"), Entry(b"others")])
     first.finish([(1, margins_to_bytes(np.array([0.5])))], [2])
     first.close()

@@ -151,4 +151,4 @@ def test_a_replaced_model_is_saved_even_if_there_are_as_many_versions_as_allowed
     assert name == versions.save_replaced(b"the model in use", 7)  # a repeated request
     assert versions.read(name) == b"the model in use"
     with pytest.raises(InputError, match="replaced-"):
-        versions.save("replaced-8", b"mine")  # a name of automatic versions, so that a rollback could restore it
+        versions.save("replaced-8", b"mine")  # otherwise a rollback could take this content for a replaced model

@@ -49,7 +49,7 @@ def test_the_picture_of_times_shows_every_learner(tmp_path: Path) -> None:
 
     numbers = json.loads(script.with_suffix(".json").read_text())
     names = {name for axis in numbers.values() for point in axis.values() for name in point}
-    # Perceptron is not drawn, because it has no budget. BudgetSgd is drawn under the names of its presets.
+    # Perceptron is not drawn: its time grows with the stream. BudgetSgd is drawn under the names of its presets.
     assert {"Perceptron", "BudgetSgd", *names} >= set(learner_names()), "run python benchmarks/speed/per_example.py"
     assert all(f">{name}<" in drawn.read_text() for name in names)
 

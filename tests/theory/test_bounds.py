@@ -81,7 +81,7 @@ def easy(seed: int, n: int = 3000, share: float = 0.6, flipped: float = 0.0) -> 
 
 
 def first_axis(graph: graphs.TaskGraph) -> theory.Comparator:
-    """The comparator that is the first unit vector for every task. On `easy`, only flipped labels are its mistakes."""
+    """The comparator that is the first unit vector for every task. On `easy`, it is wrong on flipped labels only."""
     return theory.linear_comparator(range(K), np.eye(1, 3).repeat(K, axis=0), graph)
 
 

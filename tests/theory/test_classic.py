@@ -17,7 +17,7 @@ STREAMS = range(8)
 def draw_stream(seed, shifts=0):
     """Return rows of unit length, similar tasks, noisy labels, true weights per segment, and the segment of each row.
 
-    The stream has `shifts` + 1 segments. From one to the next, the weights of all tasks change.
+    The stream has `shifts` + 1 segments. From one segment to the next, the weights of all tasks change.
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, D))

@@ -159,7 +159,7 @@ def _check_law(name: str, law: Law, cases: Sequence[Case]) -> Finding:
         if not reason:
             try:
                 law(case)
-            except Exception as error:  # any other error violates the law too, and must not hide the other findings
+            except Exception as error:  # an error other than LawBroken violates the law too; test the other laws anyway
                 return Finding(name, broken=f"{_describe(error)} [{case}]")
     return Finding(name, exempt=reasons[0] if all(reasons) else "")
 

@@ -115,8 +115,8 @@ class Case:
         X[rng.random(X.shape) < 0.2] = 0.0
         repeated = rng.random(n) < 0.1
         X[repeated] = X[rng.integers(n, size=repeated.sum())]
-        # On a zero row, margins may tie. After a tie two correct models may differ, so `require_equal` stops comparing.
-        # It needs at least half of the margins, so rows are set to zero only in the second half.
+        # On a zero row, margins may tie. Two correct models may differ at a tie and after it, so `require_equal` then
+        # stops comparing. It requires at least half of the margins, so rows are set to zero only in the second half.
         X[n // 2 :][rng.random(n - n // 2) < 0.06] = 0.0
         tasks = rng.integers(N_TASKS - 1, size=n)
         tasks[n // 3 :] = rng.integers(N_TASKS, size=n - n // 3)

@@ -187,7 +187,7 @@ def rejected_input(case: Case) -> None:
     ):
         for method in ("partial_fit", "predict_then_learn", "fit"):
             if method == "fit" and what in ("an unknown label", "too few columns"):
-                continue  # fit starts over, so these are valid
+                continue  # fit starts over, so no label is unknown to it, and any number of columns is valid
             try:
                 getattr(model, method)(X, y, tasks=tasks)
             except (ValueError, TypeError):

@@ -8,8 +8,8 @@ exit code 0     success
                 (`reproduce`); or the reader closed the pipe
           2     wrong input; the message says what is accepted and what to change
           3     operational failure: a disk, the network, a worker or a missing package
-          130   stopped by Ctrl-C, SIGTERM or SIGHUP; `run --save` has saved the model so far, unless a second signal
-                stopped it at once
+          130   stopped by Ctrl-C; run, predict, calibrate, compare and tune also by SIGTERM or SIGHUP. `run --save` has
+                saved the model so far, unless a second signal stopped the run at once
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--costs",
             metavar="fp=1,fn=20",
-            help="Choose the threshold of least cost; with ask=C, two thresholds.",
+            help="Choose the threshold of least cost; with ask=C, two thresholds, and between them a person is asked.",
         ),
         click.option(
             "--max-error",

@@ -108,9 +108,9 @@ def default_budget(learner: str) -> str:
 
 
 def learner_named(who: str, text: str, option: str = "--learner") -> str:
-    """Return the class name for a class name or the paper's name of a learner; return the name of a preset as it is.
+    """Return the class name of the learner that has this class name or this name in the paper.
 
-    Case is ignored.
+    The name of a preset is returned in lower case. Upper and lower case are the same in `text`.
     """
     for name in learner_names():
         if text.lower() == name.lower():

@@ -24,7 +24,7 @@ def in_shards(path: str | None) -> bool:
 def load(path: str) -> tuple[Any, Columns | None]:
     """Load a model and its columns for prediction.
 
-    From the directory of a sharded model, a copy is loaded, which does not disturb a process that has it open.
+    From the directory of a sharded model, a copy is loaded, so that a process that has the directory open can continue.
     """
     from budgetron import io
 

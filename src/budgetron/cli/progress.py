@@ -90,7 +90,7 @@ def _is_terminal() -> bool:
 
 def _share(n: int, limit: int | None, stream: Stream | None) -> float | None:
     """Return the share of the stream that is done; None if its length is unknown."""
-    # With both --limit and a known file size, the one that ends the run first counts.
+    # If both --limit and the file size are known, the larger share counts, because the run ends when one of them is 1.
     by_rows = None if limit is None else n / limit
     total = None if stream is None else stream.bytes_total
     by_bytes = min(stream.bytes_read / total, 1.0) if stream is not None and total else None

@@ -22,7 +22,7 @@ if hasattr(signal, "SIGHUP"):
 
 
 class SignalGuard:
-    """Within the `with` block, a signal sets `signal_name` instead of ending the process."""
+    """Within the `with` block, the first signal sets `signal_name` instead of ending the process."""
 
     def __init__(self, source: str) -> None:
         self.signal_name: str | None = None

@@ -20,7 +20,7 @@ from budgetron.persist import replace_file
 
 
 class AsyncClient:
-    """A client of a running `budgetron serve` for asyncio. Parameters and methods are those of `Client`."""
+    """An asyncio client of a running `budgetron serve`. It has the parameters and methods of `Client`."""
 
     def __init__(
         self, url: str, key: str | None = None, model: str = "default", *, timeout: float = 30.0, retries: int = 6
@@ -42,11 +42,12 @@ class AsyncClient:
         explain: bool = False,
         ask: float | None = None,
     ) -> Prediction:
-        """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
+        """Predict one example: a row of numbers, a sparse row, or a dict.
 
-        With `explain`, the prediction has `reasons`. The argument `ask` is the share of predictions for which you can
-        get a label. If it is given, the prediction's field `ask` says whether its label is worth asking for. If it is,
-        the prediction has an `id`, and `queue` lists it.
+        With `remember`, the prediction has an `id`, by which `feedback` names it. With `explain`, the prediction has
+        `reasons`. The argument `ask` is the share of predictions for which you can get a label. If you pass `ask`, the
+        field `ask` of the prediction says whether the label of this example is worth asking for. If so, the prediction
+        has an `id`, and `queue` lists it until it has a label.
         """
         call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
         prediction: Prediction = await self._call(call)
@@ -104,12 +105,12 @@ class AsyncClient:
         return np.array(margins, dtype=np.float64)
 
     async def feedback(self, id: str, label: Any, *, correct: bool = False) -> dict[str, Any]:
-        """Send the label of an earlier prediction, by its id. With `correct`, it replaces an earlier label."""
+        """Send the label of an earlier prediction, by its id. With `correct`, the label replaces an earlier one."""
         answer: dict[str, Any] = await self._call(calls.feedback(self._settings, id, label, correct))
         return answer
 
     async def correct(self, position: int, label: Any, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
-        """Correct a label that is still in the log: that of example `row` in record `position`.
+        """Correct the label of example `row` in record `position`, which must still be in the log.
 
         `learn` returns the position. `row` counts from 0, and may be left out if the record has one example.
         """
@@ -118,7 +119,7 @@ class AsyncClient:
         return answer
 
     async def withdraw(self, position: int, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
-        """Remove an example that is still in the log from the model."""
+        """Remove an example from the model. Its record must still be in the log."""
         call = calls.correction(self._settings, position, row, None, True, reason)
         answer: dict[str, Any] = await self._call(call)
         return answer

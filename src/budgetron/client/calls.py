@@ -1,6 +1,6 @@
 """The HTTP requests of both clients: method, path, headers and body of each call.
 
-`Client` and `AsyncClient` send them, in the loop of `retries`.
+`Client` and `AsyncClient` send these requests, in the loop of `retries`.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def task_path(task: Any) -> str:
 
 
 def to_json(features: Any) -> Any:
-    """Convert features to JSON values: a list, a dict, or indices and values of a sparse row."""
+    """Convert features to JSON values: a list, a dict, or the indices and values of a sparse row."""
     if isinstance(features, Mapping):
         return {str(name): _item(value) for name, value in features.items()}
     if sparse.issparse(features):

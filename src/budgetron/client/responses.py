@@ -1,6 +1,7 @@
 """The responses of the service as Python objects, and the exceptions for its errors.
 
-Both clients decode into these. Unknown fields are ignored, so that a client works with a newer service.
+Both clients decode responses into these classes. Unknown fields are ignored, so that a client works with a newer
+service.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from budgetron.errors import BudgetronError, InputError, OperationalError
 class Prediction(msgspec.Struct, frozen=True):
     """A prediction: label and margin. Fields that do not apply are None.
 
-    `probabilities` is set if the model has them. `id` is set if the service remembers the prediction for feedback.
+    `probabilities` is set if the model computes them. `id` is set if the service remembers the prediction for feedback.
 
     `reasons` is set if the request asked for reasons: a dict with label, margin, terms, rest, remainder, nearest.
 
-    `ask` is set if the request asked for it: whether the label of this example is worth asking for.
+    `ask` is set if the request had `ask`. It says whether the label of this example is worth asking for.
 
     `warning` is a sentence. It says that the model does not know the names of some features, or that most of the
     model's features are missing.
 
-    If the model has an operating point, `decision` is a label, or `abstain` is true: a person should decide.
+    If the model has an operating point, `decision` is a label; or `abstain` is true, and a person should decide.
 
     `version` is set if a candidate version answered.
     """
@@ -45,7 +46,7 @@ class Answered(msgspec.Struct, frozen=True):
     """The acknowledgement of learned examples: they are on disk as record `position` of the log.
 
     `learned` is the number of examples, and `margins` are their margins before learning. `repeated` is true if the
-    service had learned the examples before, under the same idempotency key. It did not learn them again.
+    service had learned the examples before, under the same idempotency key. Then it did not learn them again.
     """
 
     position: int

@@ -1,4 +1,4 @@
-"""The retry loop of both clients, which differ only in how they send and sleep.
+"""The retry loop of both clients. The clients differ only in how they send and sleep.
 
     attempts = Retries(settings, call)
     for wait in attempts:  # seconds; 0 before the first attempt
@@ -22,8 +22,8 @@ from typing import Any
 from budgetron.client.calls import Call, ClientSettings
 from budgetron.client.responses import Unreachable, error_of
 
-# Statuses after which a retry may succeed. The service is busy, restarting or short of disk space, or the client was
-# too slow or exceeded a rate.
+# Statuses after which a retry may succeed: the service is busy, restarting or short of disk space; or the client was
+# too slow, or exceeded a rate.
 RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504, 507})
 _MAX_WAIT = 10.0  # seconds
 

@@ -33,9 +33,9 @@ class Client:
     timeout : float, default=30.0
         Seconds to wait for a response.
     retries : int, default=6
-        How often a call is retried if there is no response, or if the service is busy. The waits between retries
-        double, unless the service says how long to wait. No wait is longer than 10 seconds. No retry learns a label
-        twice.
+        How often a call is retried if there is no response, or if the service is busy, restarting or short of disk
+        space. The waits between retries double, unless the service says how long to wait. No wait is longer than 10
+        seconds. No retry learns a label twice.
     """
 
     def __init__(
@@ -58,11 +58,12 @@ class Client:
         explain: bool = False,
         ask: float | None = None,
     ) -> Prediction:
-        """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
+        """Predict one example: a row of numbers, a sparse row, or a dict.
 
-        With `explain`, the prediction has `reasons`. The argument `ask` is the share of predictions for which you can
-        get a label. If it is given, the prediction's field `ask` says whether its label is worth asking for. If it is,
-        the prediction has an `id`, and `queue` lists it.
+        With `remember`, the prediction has an `id`, by which `feedback` names it. With `explain`, the prediction has
+        `reasons`. The argument `ask` is the share of predictions for which you can get a label. If you pass `ask`, the
+        field `ask` of the prediction says whether the label of this example is worth asking for. If so, the prediction
+        has an `id`, and `queue` lists it until it has a label.
         """
         call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
         prediction: Prediction = self._call(call)
@@ -125,12 +126,12 @@ class Client:
         return np.array(margins, dtype=np.float64)
 
     def feedback(self, id: str, label: Any, *, correct: bool = False) -> dict[str, Any]:
-        """Send the label of an earlier prediction, by its id. With `correct`, it replaces an earlier label."""
+        """Send the label of an earlier prediction, by its id. With `correct`, the label replaces an earlier one."""
         answer: dict[str, Any] = self._call(calls.feedback(self._settings, id, label, correct))
         return answer
 
     def correct(self, position: int, label: Any, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
-        """Correct a label that is still in the log: that of example `row` in record `position`.
+        """Correct the label of example `row` in record `position`, which must still be in the log.
 
         `learn` returns the position. `row` counts from 0, and may be left out if the record has one example.
         """
@@ -139,7 +140,7 @@ class Client:
         return answer
 
     def withdraw(self, position: int, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
-        """Remove an example that is still in the log from the model."""
+        """Remove an example from the model. Its record must still be in the log."""
         call = calls.correction(self._settings, position, row, None, True, reason)
         answer: dict[str, Any] = self._call(call)
         return answer

@@ -7,9 +7,9 @@
 >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy()).get() > 0.85
 True
 
-A wrapper is needed because river differs from scikit-learn and from this library: in whether a copy keeps the learned
-state, in whether a model predicts before it has learned anything, and in the result of `learn_one` (None in river, the
-margin here).
+A wrapper is needed because river differs from scikit-learn and from this library in three points: whether a copy keeps
+the learned state, whether a model predicts before it has learned anything, and what `learn_one` returns (None in river,
+the margin here).
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     classes : sequence of labels, optional
         All labels. Required unless they are booleans, 0 and 1, or −1 and 1.
     features : sequence of str, optional
-        The features of a dense row; a missing feature is 0 and others are ignored. This is faster, and better for a few
-        measurements. Without it every feature name is hashed, and new names may appear at any time.
+        The features of a dense row; a missing feature is 0, and features with other names are ignored. Dense rows are
+        faster, and better for a few measurements. Without this list, every feature name is hashed, and new names may
+        appear at any time.
 
     Attributes
     ----------

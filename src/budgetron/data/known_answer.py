@@ -117,7 +117,8 @@ def draw_weights(
     # replaces the weights by unrelated ones.
     vectors = _orthonormal(2 * family, dimension, mean, rng)
     start = _combine(relation, vectors[:family])
-    # If tasks do not drift alike, the targets of different tasks are orthogonal: cosine 0, or the identity matrix.
+    # If tasks do not drift alike, the targets of different tasks are orthogonal. In the form of `relation`, this is the
+    # cosine 0 or the identity matrix.
     target = _combine(relation if alike else 0.0 if family > k else np.eye(k), vectors[family:])
     return start, target
 

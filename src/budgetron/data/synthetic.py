@@ -64,7 +64,7 @@ def stream(
     n_tasks : the number of tasks; by default the number of tasks of the graph, or 8.
     relatedness : the cosine, in [0, 1], between the weights of any two tasks.
     graph : a task graph instead of `relatedness`; the cosines are then A⁻¹, scaled to a unit diagonal.
-    noise : the probability, in [0, 0.5], that a label is flipped. This is the error of the best possible predictor.
+    noise : the probability, in [0, 0.5], that a label is flipped: the expected error of the best possible predictor.
     form : "linear": x is standard normal and the answer is linear in it. "xor": the answer is linear in the products
         x₀x₁, x₂x₃, …, so a linear learner cannot find it. "gaussian": linear in 400 random Fourier features of the
         Gaussian kernel with γ = 1/d. "text": x has sparse word counts (CSR) with frequencies by Zipf's law, and the

@@ -42,8 +42,8 @@ class Costs:
     def expected(self) -> tuple[int, int]:
         """Return the two cuts (indices of bins) that are best if the scores are the true log odds.
 
-        Below the first cut the negative label is decided, from the second on the positive one; between them a person
-        is asked.
+        Below the first cut the negative label is decided, and from the second cut on the positive label. Between the
+        cuts a person is asked.
         """
         cut = _bin(self.fp / (self.fp + self.fn))
         if self.ask is None:

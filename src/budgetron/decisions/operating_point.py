@@ -27,8 +27,8 @@ from budgetron.errors import InputError, input_error, shown
 WHO = "OperatingPoint"
 ASK = -1  # the code of "ask a person"
 _FIRST = 256  # the first margins only determine the scale, and are not counted
-_STEP, _SHARE = 64, 16  # cuts are chosen again after 64 examples, or after a sixteenth of those counted if that is more
-_MIN_EXAMPLES = 50  # of each label; with fewer, costs choose the cuts as if the scores were calibrated
+_STEP, _SHARE = 64, 16  # cuts are chosen again after 64 examples, or after 1/16 of all counted ones if that is more
+_MIN_EXAMPLES = 50  # of each label; with fewer, costs choose the cuts as if probabilities were calibrated
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
@@ -44,10 +44,11 @@ class OperatingPoint(PointFigures):
         Costs of a false positive, a false negative and, optionally, of asking a person: ``{"fp": 1, "fn": 20}``. The
         thresholds with the lowest cost are chosen. Like `threshold`, this is only for two labels.
     max_error : float, optional
-        Decide for a label only where at most this share of these decisions is wrong; otherwise ask a person.
+        Decide for a label only at scores where at most this share of the decisions for the label is wrong; otherwise
+        ask a person.
     confidence : float, default=0.95
-        The probability with which `max_error` holds for future decisions, for every label, if the model stays as it is
-        and examples are independent draws.
+        The probability with which `max_error` holds for future decisions, for all labels together, if the model stays
+        as it is and examples are independent draws.
     margins : bool, default=False
         Whether scores are margins and not probabilities. A learner sets this for its operating point.
 

@@ -52,7 +52,7 @@ def _rule(point: OperatingPoint, description: dict[str, Any], labels: list[str])
 
 
 def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[str]) -> str:
-    """State the expected cost and that of always deciding the same label; without costs, the share of errors."""
+    """State the expected cost, and the cost of always deciding the same label; without costs, the share of errors."""
     asked = f"; asks about {percent(description['expected_asked'])}" if description["expected_asked"] else ""
     constant = point.constant_costs()
     if constant is None:

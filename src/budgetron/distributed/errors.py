@@ -8,8 +8,8 @@ from budgetron.errors import BudgetronError, OperationalError
 class Unfinished(OperationalError):
     """A request is on disk, but not all shards have learned it. It will be learned before any other request.
 
-    Until then, other requests raise this error too, and are not written. The message says whether the request itself is
-    on disk.
+    Until then, other requests raise this error too, and are not written. The message says whether the request of the
+    caller is on disk.
     """
 
 

@@ -144,8 +144,8 @@ class InputValidator:
         parameters = self.learner.get_params(deep=False)
         model.set_params(graph=graph)
         if "kernel" in parameters:
-            # All shards get the kernel that the first block determined. A learner that stores no examples, such as
-            # Budgetron, has none (`kernel_` is None): its shards get the parameter.
+            # All shards get the kernel that the first block determined. The engine of a Budgetron evaluates no kernel
+            # (`kernel_` is None), so its shards get the parameter `kernel`.
             model.set_params(kernel=self.prototype.kernel_ or self.learner.kernel)
         if "budget" in parameters:
             model.set_params(budget=budget)

@@ -214,7 +214,7 @@ class Introspection:
             raise InputError(self._no_workers_message())
 
     def _require_attribute(self) -> None:
-        """Like `_check_fitted`, for attributes whose absence `hasattr` must report, as for every scikit-learn model."""
+        """Like `_check_fitted`, but raise AttributeError, so that `hasattr(model, "n_seen_")` is False as elsewhere."""
         if not self._is_fitted:
             raise AttributeError(self._no_workers_message())
 

@@ -28,7 +28,7 @@ from budgetron.graphs import TaskGraph
 from budgetron.learners.input.validation import Examples
 
 Margins = NDArray[np.float64]
-MAX_KEY_LENGTH = 180  # earlier versions appended the position of a row, and the logs take 200 characters
+MAX_KEY_LENGTH = 180  # logs accept 200 characters, and earlier versions appended the position of a row to the key
 
 
 @dataclass(frozen=True)

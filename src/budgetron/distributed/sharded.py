@@ -73,7 +73,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
     in_flight : int, default=4
         Blocks that may be in progress at the same time. Beyond that, the caller waits.
     snapshot_every : int, default=50000
-        Examples between two snapshots of a shard, each of which trims its log.
+        Examples between two snapshots of a shard. A snapshot trims the shard's log.
     patience : float, default=60
         Timeout of a call to a Ray worker in seconds, after which the worker counts as lost.
     ray_options : dict, optional

@@ -234,7 +234,7 @@ class ShardedHost:
         return Learned(number, np.empty(0))
 
     def _forget(self, number: int, block: blocks.LoggedBlock) -> Learned | Exception:
-        """Let the task's shard forget it."""
+        """Let the shard of a task forget the task."""
         task = block.examples.tasks[0]
         if self.hosted_model.is_fitted:
             try:
@@ -254,7 +254,7 @@ class ShardedHost:
         self.model.operating_point = self._point
 
     def _not_written_error(self, error: Exception) -> Exception:
-        """The error for a request that was not written: of the disk, or because an earlier request is unfinished."""
+        """The error for a request that was not written: `Unfinished` if an earlier one is unfinished, else `error`."""
         if not self._journal.any_unfinished():
             return error
         self.failing = error
@@ -264,7 +264,7 @@ class ShardedHost:
         )
 
     def check_ready(self) -> None:
-        """Raise the error that `learn_many` would return now: of the journal, of a shard's log, or of a lost worker."""
+        """Raise the error that `learn_many` would return now, for example if a disk is full or a worker is lost."""
         if not self._commit_lock.acquire(timeout=_LOCK_TIMEOUT):
             if self.failing is not None:
                 raise self.failing

@@ -18,7 +18,7 @@ from budgetron.durable.storage.log_schema import NAME as LOG
 from budgetron.durable.storage.sqlite_file import copy_database
 
 JOURNAL = "journal: "
-"""The journal's name in the results of `repair_sharded`, in front of what was done."""
+"""The key of the journal in the results of `repair_sharded`. The command line prints it before what was done."""
 
 
 def verify_sharded(directory: Path) -> dict[str, Verification]:
@@ -42,7 +42,7 @@ def _shard_folders(directory: Path) -> list[Path]:
 
 
 def repair_sharded(directory: Path) -> dict[str, Replacement | None]:
-    """Repair the journal and every shard. Returns what replaced each of them; None for those that were intact."""
+    """Repair the journal and every shard. Returns what replaced each of them; None where nothing was damaged."""
     done: dict[str, Replacement | None] = {JOURNAL: None}
     with locked_stage(directory) as stage:
         try:

@@ -5,17 +5,18 @@
 
 Offsets are another model's scores of the examples.
 
-`kind` is "dense", "csr", "records" (raw dicts, which the model's columns encode), "forget" (a task to forget), or
-"point" (the settings of an operating point, which turns scores into decisions; version 3). Arrays are little-endian
-bytes with their dtype. Tasks, labels and classes in an array of numbers are written in the same way. Other tasks,
-labels and classes are written one by one, as in a model file, so they may be any plain hashable value. The byte layouts
-are a file format: they must not change without a migration.
+`kind` is "dense", "csr" (sparse rows), "records" (raw dicts, which the model's columns encode), "forget" (a task to
+forget), or "point" (the settings of an operating point, which turns scores into decisions; version 3). Columns are the
+rules by which a model trained by `budgetron run` turns named fields into features. Arrays are little-endian bytes with
+their dtype. Tasks, labels and classes in an array of numbers are written in the same way. Other tasks, labels and
+classes are written one by one, as in a model file, so they may be any plain hashable value. The byte layouts are a file
+format: they must not change without a migration.
 
 Examples are converted here once (`validation.convert`), before they are logged. A model then learns the arrays that are
 decoded from the logged bytes, never the caller's own arrays. So a replay of the log after a crash learns exactly what
-the first call learned. A shard is the exception: it learns the block that its coordinator has checked, and logs the
-same values. Decoded arrays are not converted again, only checked against the model (`Learner.check`). Raw records are
-encoded by the columns of the model when it learns them.
+the first call learned. The shards of a distributed model are the exception: a shard learns the block that the
+coordinator has checked, and logs the same values. Decoded arrays are not converted again, only checked against the
+model (`Learner.check`). Raw records are encoded by the columns of the model when it learns them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ VERSION = 1
 WITH_OFFSETS = 2
 """The version of blocks with offsets. An earlier budgetron, which does not know offsets, rejects this version."""
 WITH_POINT = 3
-"""The version of blocks of kind "point". An earlier budgetron rejects it, too."""
+"""The version of blocks of kind "point". An earlier budgetron rejects this version, too."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,9 @@ _decoder = msgspec.msgpack.Decoder(_EncodedWithOffsets)
 def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
     """Convert the examples of a request, and encode them for the log.
 
-    A list of dicts is stored as it is if `raw` (the model has columns that encode it), otherwise hashed to `width`
-    features, or to `DICT_FEATURES` before the first block.
+    With `raw`, a list of dicts is stored as it is, because the model has columns that encode it later. Otherwise the
+    dicts are hashed to `width` features. Before the first block, `width` is None, and they are hashed to
+    `DICT_FEATURES` features.
     """
     kind, examples = _convert(request, width, raw)
     rows = examples.rows
@@ -272,7 +274,7 @@ def _pack(block: _EncodedBlock) -> bytes:
 
 
 def margins_to_bytes(margins: NDArray[np.float64]) -> bytes:
-    """Encode margins: the width in four bytes (0 for one margin per row), then the numbers, little-endian."""
+    """Encode margins: the number of columns in four bytes (0 for a 1-D array), then the numbers, little-endian."""
     width = 0 if margins.ndim == 1 else int(margins.shape[1])
     return width.to_bytes(4, "little") + margins.astype("<f8").tobytes()
 

@@ -1,9 +1,9 @@
 """Corrections: change the label of an example that is still in the log, or withdraw the example.
 
-The model is computed again in memory. The last snapshot before the record is loaded; if there is none, a new model is
-created. This model learns the later records of the log again, with the changed record among them. Then one transaction
-writes the changed record, the computed model as a snapshot, and a line of the audit trail. After a crash, either all
-three are on disk or none. Of the old snapshots, only the one from which the replay began stays.
+The model is computed again in memory. The last snapshot before the record is loaded. If there is no such snapshot, a
+new model is created. This model learns the later records of the log again, with the changed record among them. Then one
+transaction writes the changed record, the computed model as a snapshot, and a line of the audit trail. After a crash,
+either all three are on disk or none. Of the old snapshots, only the one from which the replay began stays.
 
 `Host.correct` and `Host.withdraw` call this under the commit lock. Meanwhile, learning waits, and predictions use the
 old model. The stored answers to idempotency keys do not change, so a retry of the corrected request learns nothing.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from budgetron.errors import BudgetronError, InputError, StorageError
 
-# The primary result codes of SQLite that mean a damaged file, and not a full or read-only disk.
+# The primary result codes by which SQLite reports a damaged file, as opposed to a full or read-only disk.
 _DAMAGE_CODES = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT,
                  sqlite3.SQLITE_MISMATCH}  # fmt: skip
 
@@ -47,7 +47,7 @@ class DamagedLog(StorageError):
 
 
 class DiskRefused(StorageError, OSError):
-    """The disk, or the store of a copy, is full, read-only, or failed."""
+    """The disk, or the store of a copy, is full, is read-only, or failed."""
 
 
 class DirectoryGone(StorageError):
@@ -78,7 +78,7 @@ def storage_errors(path: Path) -> Iterator[None]:
     """Translate errors of SQLite and of the file system, raised inside the `with` block, into `StorageError`s."""
     try:
         yield
-    except BudgetronError:  # DiskRefused is an OSError, and has been translated already
+    except BudgetronError:  # already translated; `DiskRefused` is also an OSError, which is handled below
         raise
     except sqlite3.Error as error:
         # sqlite3 reports "no such table" and similar errors as operational errors, but they mean damage: a full disk

@@ -146,7 +146,7 @@ class Host(HostChanges):
         StorageError
             If the rows could not be written to disk. No row is learned, except in three cases: after `NotCopied`, after
             `StaleOwner` because another process has taken over the copy, and if only the snapshot after the commit
-            failed. Retry with the same key, which learns nothing twice.
+            failed. Retry with the same key: a retry learns nothing twice.
         """
         entry = self._entry(Request(X, y, tasks, key, classes, sample_weight, offset=offset))
         return self._commit_queued([entry])[0]
@@ -155,8 +155,8 @@ class Host(HostChanges):
         """Learn several requests in as few commits as possible. Each commit costs one fsync.
 
         All requests share one commit, except that two requests of one stream need two commits. Returns one
-        acknowledgement or exception per request. A rejected request does not affect the others, unless `in_order` is
-        True: then nothing is learned after the first request that the model rejects.
+        acknowledgement or exception per request. By default, a rejected request does not affect the other requests.
+        With `in_order`, nothing is learned after the first request that the model rejects.
         """
         entries: list[Entry | Exception] = []
         for request in requests:
@@ -284,7 +284,7 @@ class Host(HostChanges):
             return self._state.log.end_of_stream(key)
 
     def records_after(self, position: int) -> list[Record]:
-        """The records of the log after a position. Those that the model rejected have no block, or are left out."""
+        """The records of the log after a position. Records that the model rejected have no block, or are left out."""
         with self._state.commit_lock:
             self._state.check_open()
             rejected = self._state.log.unwritten.rejected
@@ -315,8 +315,8 @@ class Host(HostChanges):
 
         This writes 16 KiB to the disk. If the last commit failed, it writes at least as many bytes as that commit had.
         If the last snapshot failed, this writes the snapshot again. If another commit holds the lock for longer than
-        half a second, nothing is written, and only an error that is known already is raised: that of `refuse_writes` or
-        of the last finished commit.
+        half a second, nothing is written. Then only an error that is already known is raised: the error of
+        `refuse_writes` or of the last finished commit.
         """
         if not self._state.commit_lock.acquire(timeout=_LOCK_TIMEOUT):
             if (error := self._state.writes_refused or self._state.log.write_error) is not None:

@@ -52,7 +52,7 @@ class HostChanges(HostReads):
         return self._change(position, row, label, who, reason)
 
     def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> CorrectionResult:
-        """Remove an example from the model, as if it had never been learned. It must be in the log; see `correct`."""
+        """Remove an example from the model, as if it had never been learned. Parameters and errors as for `correct`."""
         return self._change(position, row, WITHDRAWN, who, reason)
 
     def corrections(self, limit: int = 1000) -> list[Correction]:
@@ -113,7 +113,7 @@ class HostChanges(HostReads):
             state.confirm()
 
     def confirm(self) -> None:
-        """Wait until the copy of the model, if it has one, contains the last commit; or raise `NotCopied`."""
+        """Wait until the copy of the model, if there is one, contains the last commit; or raise `NotCopied`."""
         state = self._state
         with state.commit_lock:
             state.check_writable()

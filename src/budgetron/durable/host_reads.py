@@ -55,7 +55,7 @@ class HostReads:
 
     @property
     def position(self) -> int:
-        """The number of the last record. Rejected records are counted too, and so is every replacement of the model."""
+        """The number of the last record. Rejected records and replacements of the model are counted, too."""
         return self._state.log.position
 
     @property

@@ -40,8 +40,8 @@ class HostState:
         self.commit_lock = threading.Lock()  # held while something is logged and learned
         self.learning_lock = learning_lock or nullcontext()  # held only while the model learns
         self.is_open = True
-        # False while the log has records that the model has not learned. If learning is interrupted then, by Ctrl-C for
-        # instance, it stays False: log and model differ until the next recovery.
+        # False while the log has records that the model has not learned. If learning is interrupted, for instance by
+        # Ctrl-C, this stays False: log and model differ until the next recovery.
         self.is_consistent = True
         self.writes_refused: StorageError | None = None
         # Called after each commit, before its answers are given. If it raises, nothing is acknowledged.
@@ -61,8 +61,8 @@ class HostState:
         self.check_not_closed()
         if not self.is_consistent:
             raise StorageError(
-                "Host: learning was interrupted between the log and the model. Close this host and open the directory "
-                "again; nothing that was acknowledged is lost."
+                "Host: learning was interrupted after the log was written, before the model had learned. Close this "
+                "host and open the directory again; nothing that was acknowledged is lost."
             )
 
     def check_writable(self) -> None:
@@ -75,7 +75,8 @@ class HostState:
     def log_ahead_of_model(self) -> Iterator[None]:
         """A context in which the log has records that the model has not learned yet.
 
-        If it is left by an exception, the host stays inconsistent until the directory is opened again and recovered.
+        If an exception leaves the context, the host stays inconsistent until the directory is opened again and
+        recovered.
         """
         self.is_consistent = False
         yield

@@ -1,8 +1,8 @@
 """`HostedModel`: a learner together with the columns that encode raw records for it.
 
 `Host`, recovery and the service learn and predict through it. A model with columns (trained by `budgetron run`) takes
-raw records. Encoding a block for learning updates the running means of the columns. If the model then rejects the
-block, the old means are restored.
+raw records, that is, dicts of field values. Encoding a block for learning updates the running means of the columns. If
+the model then rejects the block, the old means are restored.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class HostedModel:
         return blocks.hashed(X, self.width)
 
     def checked(self, X: Sequence[Mapping[str, Any]]) -> Any:
-        """Flatten records for the log. If the model has columns, reject a record that has only unknown ones."""
+        """Flatten records for the log. If the model has columns, reject a record that has none of them."""
         return list(map(flattened, X)) if self.columns is None else self.columns.checked(X)
 
     def explain(self, X: Any, task: Any, offset: Any = None) -> Explanation:

@@ -42,7 +42,8 @@ class ModelHost(Protocol):
     def replayed_examples(self) -> int:
         """How many examples were learned again when the directory was opened.
 
-        They are those of the log after the snapshot, or for a model in shards those of unfinished requests.
+        For a `Host`, these are the examples of the log after the snapshot. For a model in shards, they are the examples
+        of unfinished requests.
         """
 
     @property
@@ -86,7 +87,7 @@ class ModelHost(Protocol):
     def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None: ...
 
     def confirm(self) -> None:
-        """Wait until the copy of the model, if it has one, contains the last commit.
+        """Wait until the copy of the model, if there is one, contains the last commit.
 
         The service calls this if the activation or promotion of a version is repeated: the first attempt may have
         replaced the model, and failed only in copying it.

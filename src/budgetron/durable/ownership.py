@@ -1,4 +1,4 @@
-"""The directory of a host, and two small files beside the database: `lock`, and `acknowledged`.
+"""The directory of a host, and two small files beside the database: `lock` and `acknowledged`.
 
 Directories and files can be read only by the user who created them. The next process that locks the directory deletes
 the temporary files of a killed process. They may contain copies of the model, and a copy would still have the data of a
@@ -43,7 +43,8 @@ def make_private(directory: Path) -> None:
 
 def remove_leftovers(directory: Path) -> None:
     """Delete the temporary files that a killed process left. Only the owner of the directory may call this."""
-    # `Log.copy_to` adds a dot to the name of a temporary file while it copies. Earlier versions used the last two.
+    # `Log.copy_to` adds a dot to the name of a temporary file while it copies. The last two prefixes are those of
+    # earlier versions.
     for prefix in (TEMPORARY, f".{TEMPORARY}", ".backup-", "..backup-"):
         for path in directory.glob(f"{prefix}*"):
             if path.is_dir():

@@ -28,7 +28,7 @@ class Recovery:
     hosted: HostedModel
     position: int = 0  # the number of the last record that was read
     snapshot: int = 0  # the record number of the snapshot that was loaded; 0: none
-    rejected: int = 0  # records of the last commit that the model rejected in the replay
+    rejected: int = 0  # how many records of the last commit the model rejected in the replay
     replayed_examples: int = 0  # how many examples of the log were learned again
     unusable: str = ""  # which newer snapshot could not be loaded, and why
 

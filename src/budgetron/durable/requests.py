@@ -109,7 +109,7 @@ class Learned:
     Attributes
     ----------
     position : int
-        The number of the record in the log. If several records have rows of this request, the number of the last.
+        The number of the record in the log. If several records have rows of this request, the highest of their numbers.
     margins : array
         The margins of the rows just before they were learned. NaN for rows that were learned before this call, if their
         margins have been deleted or come from a model with another number of classes.

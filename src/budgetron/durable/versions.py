@@ -58,7 +58,10 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class VersionState(msgspec.Struct, frozen=True):
-    """The content of `state.json`. `promoting` is the host's position when a promotion began; otherwise None."""
+    """The content of `state.json`.
+
+    `promoting` is None, except during a promotion: then it is the host's position when the promotion began.
+    """
 
     current: str | None = None
     previous: str | None = None
@@ -90,8 +93,8 @@ class Versions:
                 self.state = msgspec.json.decode(content, type=VersionState)
             except (msgspec.DecodeError, msgspec.ValidationError) as error:
                 raise DiskRefused(
-                    f"versions: {self._folder / STATE} is damaged: {error}. Delete the file. The versions stay; the "
-                    "candidate is forgotten."
+                    f"versions: {self._folder / STATE} is damaged: {error}. Delete the file. The versions "
+                    "stay, but the candidate and the list of past replacements are lost."
                 ) from None
 
     # ---- files
@@ -119,7 +122,7 @@ class Versions:
             self._write(name + SUFFIX, content)
 
     def _is_saved(self, name: str, content: bytes) -> bool:
-        """Whether a version is saved already. Raise if it has other content."""
+        """Whether a version is saved already. Raises an error if a version of this name has other content."""
         before = self._read(name + SUFFIX)
         if before is not None and before != content:
             raise InputError(
@@ -146,9 +149,9 @@ class Versions:
     # ---- the model in use
 
     def save_replaced(self, content: bytes, position: int) -> str:
-        """Save the model that is about to be replaced. Returns its name. Only the last few of these versions stay.
+        """Save the model that is about to be replaced. Returns the name of the version. Only the last few are kept.
 
-        They do not count towards `MAX_VERSIONS`, so that a model is never replaced without a way back.
+        These versions do not count towards `MAX_VERSIONS`, so that a model is never replaced without a way back.
         """
         name = automatic_name(position)
         old = [version.name for version in self.names() if version.name.startswith(AUTOMATIC) and version.name != name]

@@ -173,7 +173,7 @@ def verify(settings: Settings, arrays: Arrays) -> None:
 
 
 class BeginsTwice(ABC):
-    """The base class of both engines: keeps the first rows, and begins again with a plan for them."""
+    """The base class of both engines: keeps the first rows, then begins again with a plan made from them."""
 
     settings: Settings
     first_rows: FirstRows | None = None  # None once they have been used, and for models that keep none
@@ -219,7 +219,8 @@ class BeginsTwice(ABC):
             )
             raise MemoryError(message) from None
         new._learn(*first_rows.block())
-        # The counts are those of the whole stream: they include the mistakes under the first plan, and forgotten tasks.
+        # The counts are those of the whole stream: they include the mistakes under the first plan, and the examples of
+        # forgotten tasks.
         new._set_counts(self.n_seen, self.n_mistakes)
         return new
 

@@ -62,9 +62,9 @@ class Engine(Protocol):
     def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
         """Learn one example as the user passed it, without conversions; `codes` maps labels to class codes.
 
-        Returns the same as `learn_one`, or NotImplemented. In the second case the caller converts the example and calls
-        `learn_one`. The NumPy engine always returns NotImplemented. The core learns the example itself if all of these
-        conditions hold:
+        Returns the same as `learn_one`, or NotImplemented. If it is NotImplemented, the caller converts the example and
+        calls `learn_one`. The NumPy engine always returns NotImplemented. The core learns the example itself if all of
+        these conditions hold:
 
         - x is a plain dict, or a row in the model's precision;
         - the label is known;
@@ -75,7 +75,7 @@ class Engine(Protocol):
         ...
 
     def margin_example(self, x: Any, task: Any) -> Any:
-        """Return the margin of an example as the user passed it.
+        """Return the margin of an example as the user passed it; None if the row is invalid.
 
         Returns NotImplemented if the core cannot read x or the task. The NumPy engine always returns NotImplemented.
         """

@@ -5,8 +5,8 @@ are counted here, and every rule counts its own (`Rule.bytes_beyond`). `planned`
 within a budget. The formulas mirror the containers of the compiled core, so a change there needs a change here:
 `tests/engine/memory` compares the bound with the core's own count of allocated bytes.
 
-A slot is the place of one stored example; `capacity` is the number of slots, B in the papers. `item` is the bytes of a
-stored feature (4 or 8). `n_outputs` is 1 for two classes, otherwise the number of classes.
+A slot is the place of one stored example; `capacity` is the number of slots, B in the papers. `item` is the number of
+bytes per stored feature (4 or 8). `n_outputs` is 1 for two classes, otherwise the number of classes.
 
 Learners call `planned` when they make their engine. `budgetron.persist` calls `bytes_of` to reject files whose model is
 too large. The engine must never allocate more than the bound: users rely on byte budgets.
@@ -92,7 +92,8 @@ def largest_within(with_capacity: Callable[[int], Settings], limit: int, compile
     def fits(capacity: int) -> bool:
         return bytes_of(with_capacity(capacity), compiled) <= limit
 
-    # `bytes_of` grows with the capacity: double until it no longer fits, then bisect. `low` fits, `high` does not.
+    # `bytes_of` grows with the capacity: double the capacity until it no longer fits, then bisect. The capacity `low`
+    # fits, and `high` does not.
     low, high = 0, 1
     while high < 2**40 and fits(high):
         low, high = high, high * 2

@@ -326,7 +326,7 @@ def graph_bytes(graph: Explicit) -> int:
     return _core.graph_bytes(_similarity_of(graph, 0))
 
 
-# The core's form of the factors of graphs that are still in use. All models with the same graph share one.
+# For each graph in use: its factor in the core's form. All models with the same graph share it.
 _FACTORED: WeakKeyDictionary[Explicit, _core.Similarity] = WeakKeyDictionary()
 
 

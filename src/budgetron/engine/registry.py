@@ -24,7 +24,7 @@ def rule_class(name: str) -> Any:
     try:
         names_in_module = vars(import_module(module))
     except ModuleNotFoundError as error:
-        if error.name != module:  # the file of the rule exists, but imports a module that does not
+        if error.name != module:  # the file of the rule exists, but imports a missing module
             raise
     for value in names_in_module.values():
         if isinstance(value, type) and vars(value).get("name") == name:

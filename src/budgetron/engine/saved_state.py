@@ -2,9 +2,9 @@
 
 Rules declare their fields with these functions. `engine.native` converts states by these declarations, and `persist`
 saves and validates by them. A file with a correct digest may still be hostile. Weights may have any finite value,
-because some stream leads to it. But indices must stay within the stored examples, no example and no row of weights may
-be listed twice, and counts, variances and scales must have values that learning can produce: the compiled engine uses
-them unchecked.
+because learning can produce every finite value. But indices must stay within the stored examples, no example and no row
+of weights may be listed twice, and counts, variances and scales must have values that learning can produce: the
+compiled engine uses them unchecked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Record error and memory over time. The number of points is bounded, because a stream may be endless.
 
-If there are too many points, neighbours are merged in pairs, and later points get windows of that length too. So all
-points have equally many windows, except that the last one may still have fewer.
+If there are too many points, neighbours are merged in pairs, and each later point covers as many windows as a merged
+one. So all points have equally many windows, except that the last point may still have fewer.
 """
 
 from __future__ import annotations
@@ -119,5 +119,5 @@ class Curve:
 
 
 def _merged(first: _End, second: _End) -> _End:
-    """Merge two neighbours: counts are added, and the model's state is that of the later one."""
+    """Merge two neighbours: add their counts, and take the state of the model from the later one."""
     return replace(second, counts=first.counts + second.counts, ranked=added(first.ranked, second.ranked))

@@ -39,7 +39,8 @@ class Change(NamedTuple):
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     """Return the changes of error and AUC between two runs, for the figures that both records have.
 
-    The standard error of a share is √(p (1 − p)/n); that of an AUC is by Hanley and McNeil (1982).
+    The standard error of a share is √(p (1 − p)/n). The standard error of an AUC is computed as in Hanley and McNeil
+    (1982).
 
     >>> changes({"n": 1000, "error": 0.1}, {"n": 1000, "error": 0.2})[0].is_significant
     True

@@ -3,9 +3,9 @@
 The importance of a feature is the mean absolute value of its term, the number that it adds to the margin, over all
 examples; an example without the feature counts as 0. Hashed features may have any number of names, so only the most
 important ones are kept, by the Space-Saving algorithm (Metwally et al., 2005) in batches: when there are more than
-twice as many names as the limit, the less important ones are dropped. A name that appears later may have been dropped
-before, and its sum starts again from 0. So the sum may be too low, by at most the largest sum that was dropped so far;
-`missed` is this bound.
+twice `limit` names, only the `limit` most important ones remain. A dropped name that appears again starts with a sum of
+0. So the sum of any later name may be too low, by at most the largest sum that was dropped so far; `missed` is this
+bound, per example.
 """
 
 from __future__ import annotations

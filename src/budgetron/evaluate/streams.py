@@ -47,7 +47,8 @@ def _csr_rows(X: Any, start: int, end: int) -> Any:
     first, last = X.indptr[start], X.indptr[end]
     rows = type(X)((end - start, X.shape[1]), dtype=X.dtype)
     rows.data, rows.indices, rows.indptr = X.data[first:last], X.indices[first:last], X.indptr[start : end + 1] - first
-    # To find out whether X is in canonical format, SciPy reads all column numbers once, and then keeps the answer.
+    # SciPy reads all column numbers to find out whether a matrix is in canonical format. X stores the answer, so the
+    # rows need not be read again.
     rows.has_canonical_format = X.has_canonical_format
     return rows
 

@@ -24,7 +24,7 @@ from budgetron.evaluate.task_curves import TaskCurves
 class Validator:
     """Validates a learner on blocks as they arrive; `progressive` does this for a complete stream.
 
-    Its parameters are those of `progressive`, without `stream` and `progress`.
+    It has the parameters of `progressive`, without `stream` and `progress`.
 
     >>> import numpy as np
     >>> from budgetron import Forgetron, evaluate, kernels

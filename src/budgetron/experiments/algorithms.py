@@ -1,7 +1,7 @@
-"""The rows of the table of this package: the baseline, the paper's four algorithms, and Budgetron.
+"""The rows of our Table 1: the baseline, the paper's four algorithms, and Budgetron.
 
 The budget of a row may depend on the results of other rows: on the number of examples that the baseline stores, or on
-the bytes of mtbprj-2. Such a row names these rows in `after`, and their runs are performed first.
+the bytes of mtbprj-2. `Algorithm.after` names these other rows. Their runs are performed first.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from budgetron.experiments.printed import COLUMNS, SHARES, best_printed
 from budgetron.experiments.table import Estimate, Key, Table
 
 MEAN_DIFFERENCE = 2.0  # expected: the mean absolute difference to the printed values is at most this, in points of F
-LARGEST_SHORTFALL = 4.0  # expected: no cell is further below its printed value, in points of F
+LARGEST_SHORTFALL = 4.0  # expected: no cell is more than this below its printed value, in points of F
 GOALS_AT_BYTES = {"spam": 96.0, "sentiment": 78.0, "school": 46.0}  # the F that Budgetron should reach, in per cent
 SCHOOL_ERROR = 20.5  # the error that Budgetron should not exceed on School, in per cent
 NOISE = 2.0  # a paired difference of at most this many standard errors counts as noise
@@ -175,7 +175,7 @@ def _missed_goals(table: Table, blocks: list[TableBlock], name: str, strict: boo
                 continue
             goal = PRINTED_BASELINE[block.set_name]
             if strict:
-                # At equal bytes, Budgetron should also pass the best printed value of the column.
+                # At equal bytes, Budgetron should also reach the best printed value of the column.
                 goal = max(GOALS_AT_BYTES[block.set_name], best_printed(block.set_name, "C", share))
             if f.mean < goal:
                 yield f"{_cell_name(key)}: F {f.mean:.1f} < {goal:.1f}"

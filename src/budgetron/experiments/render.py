@@ -17,8 +17,7 @@ _HEADS = [f"{graph} {share} %" for graph, share in COLUMNS]
 _HOW_TO_READ = (
     "F-measure in per cent: mean ± standard error over the orders, then in brackets the printed value and "
     "our value minus it. C is the complete task graph, D the disconnected one. The percentage in the head of a column "
-    "is the budget B, as a share of the number of examples that k Perceptrons store without a limit, one for each of "
-    "the k tasks."
+    "is the budget B, as a share of the number of examples that k Perceptrons (one per task, without a limit) store."
 )
 _ROW_NOTES = {
     BUDGETRON_SAME_BYTES: f"is limited to the bytes that {SAME_BYTES_AS} takes in the same cell",
@@ -83,7 +82,7 @@ def terminal(table: Table, findings: Sequence[Finding]) -> Any:
 
     legend = (
         "Each cell: F in %; the printed F, and ours minus it; the error in %. C: complete graph, D: disconnected. "
-        "25 %: the budget B, as a share of what k Perceptrons store without a limit, one for each of the k tasks."
+        "25 %: the budget B, as a share of what k Perceptrons (one per task, without a limit) store."
     )
     parts: list[Any] = [Text(" ".join([legend, *_row_notes(table)]) + "\n")]
     for block in table.blocks:

@@ -1,7 +1,7 @@
 """Perform all runs of a table on several processes, in rounds: runs that others depend on come first.
 
-Ctrl-C cancels the waiting runs. A run of Table 1 stops before its next cell; other runs are short and are finished.
-Finished runs stay on disk, and the same command continues with the others.
+Ctrl-C cancels the waiting runs. A run of Table 1 that has begun stops before its next cell; a run of another table is
+finished. Finished runs stay on disk. The same command then performs only the runs that are missing.
 """
 
 from __future__ import annotations

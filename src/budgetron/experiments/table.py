@@ -61,7 +61,7 @@ class Table:
         return _estimate(np.array(values)) if values else None
 
     def paired(self, first: Key, second: Key, figure: str = "f_measure") -> Estimate | None:
-        """Return mean and standard error of first minus second. Effects of an order on both cancel."""
+        """Return mean and standard error of first minus second, order by order: effects of an order on both cancel."""
         first_values, second_values = self.values(first, figure), self.values(second, figure)
         # Only orders that both rows were run on.
         differences = [first_values[seed] - second_values[seed] for seed in first_values if seed in second_values]

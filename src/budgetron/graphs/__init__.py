@@ -2,9 +2,9 @@
 
     K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'),   A = I + L,   L the Laplacian of the task graph
 
-x and x' are the features of two examples, i and j their tasks, K' the kernel of the learner. Graphs of unknown size
-scale A⁻¹ so that the similarity of a task to itself is 1 (`closed`); `from_laplacian` and `from_similarity` accept
-other matrices.
+x and x' are the features of two examples, i and j their tasks, K' the kernel of the learner. If the number of tasks is
+unknown, A⁻¹ is scaled so that the similarity of a task to itself is 1 (`closed`). `from_laplacian` accepts other
+matrices as L, and `from_similarity` other matrices as A⁻¹.
 
 Graphs in closed form (`complete`, `disconnected`, `clusters`) accept any number of tasks, and new tasks may appear at
 any time. Explicit graphs (`from_edges`, `from_networkx`, `from_laplacian`, `from_similarity`) have a fixed list of

@@ -134,8 +134,8 @@ class Mapped:
     def clusters_of(self, task_ids: Ints) -> Ints:
         """Return the cluster of each task id. The cluster of a task outside the map is its own task id.
 
-        The numbers of the other clusters start at `NOT_A_TASK`, so they are never task ids. The lookup uses a hash
-        table, because a binary search among a million tasks misses the CPU cache at every step.
+        The clusters of the map are numbered from `NOT_A_TASK`, so their numbers are never task ids. The lookup uses a
+        hash table, because a binary search among a million tasks misses the CPU cache at every step.
         """
         clusters = task_ids.copy()
         bucket = self._bucket_of(task_ids)
@@ -258,7 +258,10 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
 
 
 def _scaled_coupling(w: float, extra: float, n: int) -> float:
-    """Return (extra + w)/(1 + wn). For w > 1 both parts are divided by w, so that w = ∞ needs no special case."""
+    """Return (extra + w)/(1 + wn).
+
+    For w > 1, numerator and denominator are divided by w, so that w = ∞ needs no special case.
+    """
     return (extra + w) / (1.0 + w * n) if w <= 1 else (extra / w + 1.0) / (1.0 / w + n)
 
 

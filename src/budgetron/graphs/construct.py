@@ -1,6 +1,7 @@
 """Constructors of explicit graphs: from edges, a networkx graph, a Laplacian or a similarity matrix.
 
-Everything is validated here (with `matrices`) or in `saved`; `Explicit` itself relies on checked values.
+Users' arguments are validated here and in `matrices`, and the content of files in `saved`. The class `Explicit` does
+not validate its fields.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def from_edges(edges: Iterable[Any], weights: ArrayLike | None = None, tasks: It
     Parameters
     ----------
     edges : pairs of tasks, or an integer array with two columns.
-    weights : one positive number per edge: how strongly its two tasks are related. None: all 1.
+    weights : one positive number per edge: how strongly its two tasks are related. None: every weight is 1.
     tasks : tasks to list first. Tasks without an edge must be listed here.
 
     >>> graph = from_edges([("ann", "bob"), ("bob", "cid")], weights=[1.0, 3.0])
@@ -189,7 +190,7 @@ def _index_edges(
                 who,
                 "a task",
                 "a hashable name",
-                f"one in the edge {shown(edge)}",
+                f"a task that is not hashable, in the edge {shown(edge)}",
                 "Turn a list into a tuple.",
             ) from None
     return np.array(ends, dtype=np.int64).reshape(-1, 2), index
@@ -221,7 +222,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     from scipy.sparse import csr_array, eye_array
 
     size = len(tasks)
-    # With larger weights, rounding in I + L loses most digits of I; and without I, the matrix L has no inverse.
+    # With larger weights, rounding in I + L loses most digits of I. Without I there is no inverse: L is singular.
     if identity and not laplacian.diagonal().max() <= _LARGEST:
         raise input_error(
             who,
@@ -235,7 +236,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     if size <= DENSE_LIMIT:
         full = laplacian if isinstance(laplacian, np.ndarray) else laplacian.toarray()
         inverse = _inverse(full, component, identity)
-        if not (abs(inverse) <= LARGEST).all():  # also if it is infinite or NaN
+        if not (abs(inverse) <= LARGEST).all():  # "not <=" also rejects NaN
             raise input_error(
                 who, "laplacian", f"a matrix whose pseudoinverse has entries up to {LARGEST:g} in magnitude",
                 f"one with entries up to {abs(full).max():.3g}", "Scale the matrix up.",

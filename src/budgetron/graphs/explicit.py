@@ -1,7 +1,7 @@
 """Graphs with a fixed list of k tasks.
 
-L is the graph's Laplacian, and A = I + L (or A = L). The similarity of tasks i and j is (A⁻¹)_ij. A graph stores one of
-two matrices:
+L is the graph's Laplacian, and A = I + L, or A = L with the pseudoinverse A⁺ in place of A⁻¹. The similarity of tasks
+i and j is (A⁻¹)_ij. A graph stores one of two matrices:
 
     dense    A⁻¹ (k × k), if k ≤ 1024 or if the user passed A⁻¹ itself
     matrix   A, sparse, for larger graphs. Column i of A⁻¹ is the solution c of A c = e_i. It is computed when it is
@@ -42,7 +42,7 @@ class Explicit(TaskGraph):
     component : the number of each task's connected component, int64.
     dense : A⁻¹, or None.
     matrix : A as a SciPy CSR array if `dense` is None, otherwise None.
-    singular : whether `matrix` is a Laplacian. It has no inverse, so its pseudoinverse is used.
+    singular : whether `matrix` is a Laplacian L. L has no inverse, so the pseudoinverse L⁺ is used.
     cache : recently computed columns of A⁻¹ and A⁻². Everything else in a graph is immutable.
 
     >>> from budgetron import graphs
@@ -137,8 +137,8 @@ class Explicit(TaskGraph):
             largest = float(self.dense.diagonal().max())
             return largest, largest
         low = high = 0.0
-        # Small components come first: they are cheap and exact. The search in a large one stops early if it cannot
-        # exceed the largest value so far.
+        # Small components come first, because they are computed fast and exactly. The search in a large component
+        # stops as soon as no entry there can exceed the largest value so far.
         for number in np.argsort(np.diff(self._starts), kind="stable"):
             low, top = largest_diagonal(self.block(number), self.singular, floor=low)
             high = max(high, top)
@@ -188,7 +188,7 @@ class Explicit(TaskGraph):
         if self.dense is not None:
             return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(indices, indices)])
         rows = self.matrix[indices]
-        # The new index of each task that stays; the others do not occur in these rows.
+        # The new index of each task that stays. Other tasks do not occur in these rows.
         number = np.zeros(self.n_tasks, dtype=rows.indices.dtype)
         number[indices] = np.arange(len(indices))
         matrix = type(rows)((rows.data, number[rows.indices], rows.indptr), shape=(len(indices), len(indices)))
@@ -231,7 +231,7 @@ class Explicit(TaskGraph):
         return column
 
     def _index_of(self, task: Any) -> int:
-        """Return the index of a task that first has to be converted to plain Python (a NumPy date), or reject it."""
+        """Convert a task (such as a NumPy date) to plain Python, and return its index; reject an unknown task."""
         index = _lookup(self._index, plain(task))
         if index is None:
             known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (", …" if self.n_tasks > 3 else "")

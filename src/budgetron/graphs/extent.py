@@ -10,8 +10,8 @@ A = I + L, L is the graph's Laplacian, and e_i is the unit vector of task i.
 A Gauss quadrature rule for the measure s dν, with one node (from ν₁, ν₂) or two nodes (up to ν₄), never exceeds the
 last integral, and so gives an upper bound of (A⁻¹)_ii.
 
-*A ball B around a task.* B is the task with its nearest neighbours. With X = (A_BB)⁻¹, its column i padded by zeros to
-a vector x, and the residual r = e_i − A x,
+*A ball B around a task.* B is the task with its nearest neighbours. Let X = (A_BB)⁻¹, let x be column i of X, padded
+by zeros, and let r = e_i − A x be its residual. Then
     (A⁻¹)_ii = X_ii + rᵀA⁻¹r,  so  X_ii ≤ (A⁻¹)_ii ≤ X_ii + ‖r‖²  (no eigenvalue of A is below 1).
 
 Each step takes the task with the largest upper bound. The first time a task is taken, a ball improves the bounds of the
@@ -19,7 +19,8 @@ task and its neighbours; the second time, its entry is computed exactly. The alg
 above the largest value found. If very many tasks have equal entries (a torus of 100,000 tasks), it stops after a fixed
 amount of work, and the two bounds differ.
 
-*The pseudoinverse of a Laplacian.* The eigenvalues of L may be arbitrarily small. With c = column j of L⁺,
+*The pseudoinverse of a Laplacian.* The eigenvalues of L may be arbitrarily small, so ‖r‖² is no bound here. With c =
+column j of L⁺,
     (L⁺)_ii = R_ij + 2c_i − c_j ≤ d_ij + 2c_i − c_j,
 where R is the resistance distance, and d the length of the shortest path (an edge has length 1/weight). On trees R = d.
 So every computed column gives a bound for all tasks.
@@ -44,7 +45,10 @@ _CLOSE = 1e-10  # bounds with a smaller relative difference count as equal
 
 
 def largest_diagonal(matrix: Any, singular: bool, floor: float = 0.0) -> tuple[float, float]:
-    """Return a lower and an upper bound of max_i (A⁻¹)_ii, or of (A⁺)_ii, for one component; at least `floor`."""
+    """Return a lower and an upper bound of max_i (A⁻¹)_ii for one component; of max_i (A⁺)_ii if `singular`.
+
+    Both are at least `floor`, the largest value that is known from other components.
+    """
     size = matrix.shape[0]
     if size <= _DENSE_BLOCK:
         mean = 1.0 / size if singular else 0.0  # L⁺ = (L + J/n)⁻¹ − J/n, with J all ones

@@ -9,10 +9,10 @@ A small graph stores A⁻¹, so R = (A⁻¹)^½. For a large graph, let D be the
 
     S = D^(−½) W D^(−½),   R = D^(−½) Σ_n c_n Sⁿ,   c_n = C(2n, n)/4ⁿ
 
-This is the power series of (I − S)^(−½). A row of R needs only the neighbourhood of its task: no system is solved and
-no eigenvector is computed. Only the `entries` largest entries of each row are stored, scaled so that the row keeps its
-norm. Whatever is dropped, R Rᵀ remains a covariance matrix. Finally all rows are scaled by one factor, so that their
-mean squared norm is 1.
+The sum is the power series of (I − S)^(−½), up to n = `hops`. A row of R needs only the neighbourhood of its task: no
+system is solved and no eigenvector is computed. Only the `entries` largest entries of each row are stored, scaled so
+that the row keeps its norm. Whatever is dropped, R Rᵀ remains a covariance matrix. Finally all rows are scaled by one
+factor, so that their mean squared norm is 1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HOPS = 6
 """The highest power of S in the series. On a grid, tasks more than 6 steps apart have negligible similarity."""
 
 _POSITION_MASK = np.int64(2**20 - 1)  # the low bits of a sort key, which contain the position in the row
-_BATCH = 2**22  # how many numbers are sorted at once, to bound the memory
+_BATCH = 2**22  # how many sort keys are compared at once, to bound the memory
 
 
 @dataclass(frozen=True, eq=False)

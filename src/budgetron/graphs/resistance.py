@@ -1,7 +1,7 @@
 """Similarity matrices of graphs, and their interpretation as resistance distances (Proposition 3.1 of the paper).
 
     G'          the graph G of k tasks, with a dummy node 0 joined to every task by an edge of weight 1
-    R           resistance distances of G' (an edge of weight w is a resistor of 1/w)
+    R           resistance distances of G' (an edge of weight w is a resistor of 1/w); ‖R‖₁ is the sum of its entries
     (A⁻¹)_ij = −R_ij/2 + (Σ_l R_il + Σ_l R_jl)/(2(k+1)) − ‖R‖₁/(2(k+1)²) + (k+2)/(k+1)²
 
 The paper prints ‖R‖₁/(k+1)² in place of the correct ‖R‖₁/(2(k+1)²). The inverse formulas are R_i0 = (A⁻¹)_ii and

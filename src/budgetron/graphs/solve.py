@@ -58,7 +58,7 @@ def _conjugate_gradients(matrix: Any, b: Floats, scale: Floats, goal: float) -> 
             break
         image = matrix @ direction
         curvature = float(direction @ image)
-        if not curvature > 0:  # A is positive definite, or semidefinite and b in its range, so this is rounding error
+        if not curvature > 0:  # only by rounding: A is positive definite, or semidefinite with b in its range
             break
         step = energy / curvature
         c += step * direction

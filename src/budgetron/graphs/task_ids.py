@@ -67,8 +67,8 @@ def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
     names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
     if set(map(type, names)) == {str}:
         return np.fromiter(map(STRING_IDS.__getitem__, names), np.int64, len(names))
-    # Each name is hashed once per block. The type is part of the key, because an enum member equals its string but is
-    # another task.
+    # Each name is hashed once per block. The type is part of the key, because a member of a string enum
+    # equals its string, but is another task.
     known: dict[tuple[type, Any], int] = {}
     task_ids = []
     for task in names:

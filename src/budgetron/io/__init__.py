@@ -6,8 +6,8 @@
 `columns` holds these types and is saved with the model; `encode` and `running_scale` turn rows into X.
 
 The command line reads its files through this package, and the service encodes records with `columns`. A stream must
-never hold more than the sample of first rows or one block of rows, and it must never pass on a row that it could not
-parse: such a row is reported as a `BadLine`.
+never hold more rows than the sample of first rows or one block of rows. It must never pass on a row that it could not
+parse; it reports such a row as a `BadLine`.
 """
 
 from __future__ import annotations

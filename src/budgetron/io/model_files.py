@@ -11,7 +11,7 @@ from budgetron.learners.lifecycle.files import load
 
 
 def save_model(path: str | os.PathLike[str], model: Any, columns: Columns) -> None:
-    """Save a model and its columns in one file. The model keeps the columns: its own `save` writes them too.
+    """Save a model and its columns in one file. From then on, `model.save` also writes these columns.
 
     >>> import pathlib, tempfile
     >>> from io import BytesIO
@@ -41,7 +41,7 @@ def save_model(path: str | os.PathLike[str], model: Any, columns: Columns) -> No
 def load_model(
     path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: str | None = None
 ) -> tuple[Any, Columns | None]:
-    """Load a model and its columns from a file; the columns are None if it was saved without any."""
+    """Load a model and its columns from a file; the columns are None if the model was saved without columns."""
     model = load(path, max_bytes, engine)
     return model, columns_of(model)
 
@@ -49,9 +49,9 @@ def load_model(
 def columns_of(model: Any) -> Columns | None:
     """Return the columns that a model was saved or loaded with; None if it has none.
 
-    They belong to the model: if further rows update their scales, the model saves the updated scales.
+    The model keeps the same object: if further rows update its scales, `model.save` writes the updated scales.
     """
     columns = getattr(model, "_columns", None)
-    if columns is not None and not isinstance(columns, Columns):  # `SavedColumns`, as `load` read them
+    if columns is not None and not isinstance(columns, Columns):  # the `SavedColumns` that `load` read
         columns = model._columns = Columns.of(columns)
     return columns

@@ -1,4 +1,4 @@
-"""Read bytes from a path, standard input or an open file; decompress gzip and Zstandard, and count progress.
+"""Read bytes from a path, standard input or an open file; decompress gzip and Zstandard, and count the bytes read.
 
 Compression is detected by the first bytes and not by the name. Every reader gets its bytes from here. A read returns
 the bytes that are there and does not wait for more, so that rows from a pipe are available as soon as they arrive.
@@ -67,7 +67,7 @@ class Source:
         return None if self.is_compressed else self._raw.rewind()
 
     def peek(self, size: int) -> bytes:
-        """Return up to `size` bytes without consuming them. They contain the first line, unless it is longer."""
+        """Return up to `size` bytes without consuming them: at least the first line, if it is not longer than that."""
         while len(self._peeked) < size and b"\n" not in self._peeked and (more := self._next(size)):
             self._peeked += more
         return self._peeked[:size]
@@ -98,7 +98,7 @@ class Source:
         """Convert bytes to UTF-8. If they are only the beginning of a character, read more."""
         assert self._decoder is not None
         try:
-            # Some encodings, such as utf-7, have text that is none in UTF-8.
+            # `encode` can fail too: utf-7, for example, can contain half of a surrogate pair, which UTF-8 cannot.
             converted: bytes = self._decoder.decode(content, final=self.ended).encode()
         except UnicodeError as error:
             reason = getattr(error, "reason", str(error))
@@ -108,7 +108,7 @@ class Source:
         return converted if converted or self.ended else self._next(size)
 
     def progress(self, share: float) -> None:
-        """Report progress, for readers with random access."""
+        """Set `bytes_read` to a share of the file, for readers with random access, whose reads are not counted."""
         if self.bytes_total is not None:
             self._raw.bytes_read = int(share * self.bytes_total)
 

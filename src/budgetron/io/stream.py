@@ -27,7 +27,7 @@ from budgetron.persist.schema import Column
 from budgetron.progress import ProgressLine
 
 logger = logging.getLogger("budgetron.io")
-_MAX_SHOWN_BAD = 20  # how many bad lines `Stream.bad` has
+_MAX_SHOWN_BAD = 20  # the largest number of bad lines in `Stream.bad`
 _SKIP = 'Skip such lines with on_error="skip"'
 
 
@@ -67,20 +67,21 @@ def read(
     drop, text, categorical : names of columns to leave out, to read as free text, or to read as categories.
     weight : name of the column with the weight of each example, a number >= 0; `Block.weights` has them.
     offset : name of the column with another model's score, in log odds; `Block.offsets` has them.
-    decimal : the decimal separator of numbers, "." or ","; the other one and blanks may separate thousands. By default
-        it is detected for each column.
+    decimal : the decimal separator of numbers, "." or ",". The other of these two, blanks and apostrophes may separate
+        thousands. By default the decimal separator is detected for each column.
     na_values : further values that mean "missing" in numbers, dates and categories, such as "k.A." or "-999".
     encoding : the encoding of text, such as "cp1252" or "utf-16".
     columns : the columns of a saved model. Then nothing is inferred, and other columns of the file are ignored.
     on_error : "stop" raises at the first bad line; "skip" leaves bad lines out and counts them.
     labelled : whether labels are read. If so, a row without a label is a bad line.
     block_rows : the largest number of rows per block. It does not change the rows or their encoding.
-    classes : all labels; a row with another label is a bad line. By default the labels of the first 4,096 rows, if
-        there are at least two.
-    header : whether the first line of delimited text names the columns. By default it does, unless it has only numbers.
+    classes : all labels; a row with another label is a bad line. By default the labels of the first rows (at most
+        4,096), if there are at least two labels and `columns` is not given.
+    header : whether the first line of delimited text names the columns. By default it does, unless it has only numbers
+        and missing values.
     learn : whether these rows update the means and deviations of the columns. By default they do if labels are read.
-    skip : number of rows to skip at the beginning, not counting bad lines. With the columns of a model that learned
-        from exactly these rows, an interrupted pass continues bit for bit.
+    skip : number of rows to skip at the beginning, not counting bad lines. If `columns` are those of a model that
+        learned from exactly these rows, the other rows are encoded bit for bit as in a pass without interruption.
     limit : the largest number of rows to return.
     progress : whether to show a line with the rows so far, the speed and the time left, also in a notebook.
 
@@ -123,7 +124,8 @@ def read(
                 classes = classes_in(columns.plan, sample)
         else:
             _check_names(file.name, reader, columns.selection(labelled))
-            # The scales of the saved model already contain the sample rows, which must not be counted twice.
+            # With `skip`, the scales of the saved model already contain the rows of the sample. They must not be
+            # counted twice.
             sample_end = _last_line(reader.sample()) if skip else 0
         classes = None if classes is None else parsed_classes(columns.plan, classes)
     except BaseException:
@@ -147,7 +149,8 @@ class Stream:
     classes : the sorted classes for a learner's first call: those that `read` was given, otherwise False and True for
         boolean labels, otherwise the labels of the first rows. Without given classes, None if the first rows have a
         single label that is not boolean, if no labels are read, or if `read` was given the columns of a saved model.
-    tasks : the accepted tasks, if a graph has a fixed list; a row with another task is a bad line. None: all tasks.
+    tasks : the accepted tasks; a row with another task is a bad line. None, the default, accepts all tasks. The caller
+        sets this attribute if the graph has a fixed list of tasks.
     n_rows, n_bad : the numbers of rows returned and of bad lines skipped so far.
     bad : the first 20 bad lines: number, content and reason.
     bytes_read, bytes_total : progress in the file; the total is None if it is unknown, as for a pipe.
@@ -252,7 +255,7 @@ class Stream:
         """Return which rows update the scales. The rows of the sample are already counted in the scales."""
         if not self._learn or table.lines[-1] <= self._sample_end:
             return False
-        # Only the block in which the sample ends has rows of both kinds.
+        # Only the block in which the sample ends has both rows of the sample and later rows.
         return True if table.lines[0] > self._sample_end else table.lines > self._sample_end
 
     def _show_progress(self) -> None:
@@ -305,9 +308,9 @@ def _log_choices(file: str, columns: Columns) -> None:
 
 
 def _task_argument(task: str | None, columns: Columns | None) -> str | None:
-    """Return the task argument of the reader: that of the caller or, with the columns of a saved model, theirs.
+    """Return the task argument of the reader: the caller's argument; with the columns of a saved model, their task.
 
-    If the model learned its tasks from a separate file, the caller must name the file for this input.
+    If the model learned its tasks from a separate file, the caller must name the file with the tasks of this input.
     """
     if columns is None or (columns.task == "file" and task is not None):
         return task

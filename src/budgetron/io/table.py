@@ -25,7 +25,7 @@ from budgetron.io.encoding.values import (
 
 PLAIN = NumberFormat()
 SAMPLE_ROWS = 4096  # rows from which types and first scales are inferred
-SAMPLE_BYTES = 1 << 24  # of text formats: the sample has fewer rows if they are longer than this
+SAMPLE_BYTES = 1 << 24  # the sample of a text format has fewer rows if SAMPLE_ROWS rows take more bytes than this
 MAX_EARLY_BAD = 1000  # after this many bad lines without a good one, the file probably has another format
 _SHOWN = 200  # how many characters of a bad line are shown
 
@@ -77,7 +77,8 @@ class Selection(NamedTuple):
 
     numbers: tuple[str, ...]
     texts: tuple[str, ...]
-    number_formats: Mapping[str, NumberFormat] = {}  # if not as 1234.5, or with codes for missing values
+    # Only for columns whose numbers are not written like 1234.5, or that have codes for missing values.
+    number_formats: Mapping[str, NumberFormat] = {}
 
 
 class Reader(Protocol):
@@ -129,7 +130,10 @@ def _parse_number_column(column: list[Any], number_format: NumberFormat) -> NDAr
 
 
 def _texts(column: list[Any]) -> CodedColumn:
-    """Code values as text. Integers and strings are formatted after coding: each distinct one is formatted once."""
+    """Code values as text. A column of integers only, or of strings only, is coded before its values are formatted.
+
+    So each distinct value of such a column is formatted once.
+    """
     if set(map(type, column)) in ({int}, {str}):
         coded = code_texts(column)
         return CodedColumn(list(map(format_value, coded.values)), coded.codes)

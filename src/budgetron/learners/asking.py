@@ -8,7 +8,7 @@ model is least certain about, and for some labels at random.
     θ ← max(0, θ + 2 η_n ℓ̄ ((1 − c) s − [ℓ ≤ θ])),   η_n = max(½/√n, 0.01),   ℓ̄ the running mean of ℓ
 
 n is the number of examples so far. The step on θ is stochastic approximation: θ tends to the quantile of the recent
-leads below which a share (1 − c) s of them lies. It follows the margins as the model becomes more certain.
+leads below which a share (1 − c) s of them lies. So θ grows with the margins as the model becomes more certain.
 
 There are two reasons to ask for some labels at random. A model that is confidently wrong would otherwise never find
 out. And where classes overlap, examples near the boundary teach no more than others. These labels are drawn at random

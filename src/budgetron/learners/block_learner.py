@@ -45,7 +45,7 @@ class Block:
     labels: Any = None  # as the caller gave them; None in a block to predict
     codes: NDArray[np.int32] | None = None  # the position of each label in the sorted classes
     weights: NDArray[np.float64] | None = None
-    classes: Classes | None = None  # of the model after this block, whose labels may show which one is negative
+    classes: Classes | None = None  # the model's classes after this block: a label may show which class is negative
     offsets: NDArray[np.float64] | None = None  # another model's scores, one per row and output
 
     def __len__(self) -> int:
@@ -181,7 +181,7 @@ class BlockLearner(Deciding, Start):
             if first is not None:
                 return first
             # Another thread created the engine in the meantime: check the block like any later one.
-        # All checks come before the engine is called, so that a rejected block changes nothing.
+        # All checks come before the engine learns anything, so that a rejected block changes nothing.
         rows, tasks = self._rows_for_engine(examples), examples.tasks
         offsets = self._checked_offsets(examples.offsets, self._engine.settings.n_outputs)
         task_ids, clusters = validation.located(self._who, tasks, len(examples), self._graph, self._tasked)
@@ -325,7 +325,7 @@ class BlockLearner(Deciding, Start):
         return validation.without_column(self._who, X, column)
 
     def _keep_names(self, task_ids: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
-        """Remember the names of tasks whose examples were stored. A model never has to show other names."""
+        """Remember the names of tasks whose examples were stored. No attribute of a model shows other names."""
         stored = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(task_ids))
         if stored.size == 0:
             return
@@ -339,7 +339,7 @@ class BlockLearner(Deciding, Start):
     # ---- methods that learners with further parameters override
 
     def check_streaming(self) -> None:
-        """Reject parameters that need all examples at once and so work only in `fit`. Overridden by such learners."""
+        """Reject parameters that work only in `fit`. Learners with such parameters override this method."""
 
     def _check_takes_weights(self, sample_weight: Any) -> None:
         """Reject weights for a rule that cannot scale its steps by them."""

@@ -129,7 +129,7 @@ class Deciding:
                 "OperatingPoint(threshold=...), or with costs or max_error."
             )
         if point.labels is None:
-            # Not `point` itself: the labels may still change, and a decision changes nothing in the model.
+            # `point` itself does not get the labels: they may still change, and a decision must not change the model.
             point = point.fresh()
             point.begin(self._classes.values)
         return point.decide_margins(margins)

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class ByParameters:
-    """A class attribute computed from a model's parameters. Read from the class, it uses the defaults."""
+    """A class attribute computed from a model's parameters. On the class itself, it is computed from the defaults."""
 
     def __init__(self, of: Callable[[Any], Mapping[str, str]]) -> None:
         self._of = of

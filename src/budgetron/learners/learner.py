@@ -113,8 +113,9 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         Weights that all tasks share keep what they have learned from the task.
 
-        As with `set.discard`, it is not an error if the model stores nothing of the task: a call may be repeated, and a
-        model need not remember the names of all tasks. Only an explicit graph rejects tasks that are not in it.
+        As with `set.discard`, it is not an error if the model stores nothing of the task. So a call may be repeated.
+        (A model does not remember the names of all tasks, so it often could not tell whether a task is unknown.) Only
+        an explicit graph rejects tasks that are not in it.
         """
         self._check_fitted()
         task_id, _ = validation.located_one(self._who, task, self._graph, self._tasked)
@@ -146,7 +147,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         with self._guard:
             self._engine = resized(self._who, self._engine, self.budget, budget)
             self.set_params(budget=budget if isinstance(budget, str) else int(budget))
-            # The limit for task names is a share of the budget, so it changes too.
+            # The limit for task names is a share of a budget in bytes, so it changes too.
             self._names.limit = name_limit(self._who, budget)
             self._names.drop_all_but(self._engine.task_ids)
 
@@ -218,9 +219,9 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Return whether to ask for the label of this example, if you can afford only a share of all labels.
 
         Call it once for each example of a stream, before learning. It returns True for every example until the model
-        has learned 50. Later it returns True for the examples that the model is least certain about, and for some at
-        random, so that the share of examples that it chose tends to `share`. Its counts are not in model files: a
-        loaded model starts to count again, and so does a model after `fit`.
+        has learned 50 examples. Later it returns True for the examples that the model is least certain about, and for
+        some at random. The share of examples for which it has returned True tends to `share`. Its counts are not in
+        model files: a loaded model starts to count again, and so does a model after `fit`.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -264,7 +265,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def memory_bound(self, n_features: int, n_classes: int = 2, dtype: str = "float64") -> int | None:
         """Return an upper bound of the model's memory on dense rows, without task names; None if there is no bound.
 
-        The bound follows from the parameters and the number of features, before the first example.
+        The bound follows from the parameters and these arguments, so it is known before the first example.
         """
         # `_settings` uses only the width and the dtype of the rows here, so their values may be 0.
         rows = np.zeros((1, n_features), dtype=dtype)

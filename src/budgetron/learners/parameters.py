@@ -31,8 +31,8 @@ def checked_eta(who: str, eta: Any, kernel: Kernel | None, largest_norm: float) 
     """Return η as a float. Reject an η so large that nothing could ever be stored.
 
     `largest_norm` is the largest √K_tt under a normalised kernel. The distance δ of an example from the span of the
-    stored examples is at most its norm. So with η ≥ `largest_norm` even the first example would be projected, on an
-    empty set.
+    stored examples is at most its norm. So with η ≥ `largest_norm` even the first example would be projected (on
+    nothing) instead of being stored.
     """
     if not is_real(eta) or eta < 0:
         raise input_error(who, "eta", "a finite number >= 0", shown(eta))

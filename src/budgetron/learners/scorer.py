@@ -78,7 +78,7 @@ class TaskScorer:
 
     def __getattr__(self, name: str) -> Any:
         # TunedThresholdClassifierCV reads `_score_func` and predicts without tasks, so it cannot work with this scorer.
-        remedy = " TunedThresholdClassifierCV passes no tasks: put the task into a column of X, task_column=."
+        remedy = " TunedThresholdClassifierCV passes no tasks: put the task into a column of X, with task_column=."
         raise AttributeError(f"A scorer with tasks has no {name!r}.{remedy if name == '_score_func' else ''}")
 
     def __repr__(self) -> str:

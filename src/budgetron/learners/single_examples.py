@@ -42,7 +42,7 @@ class SingleExamples(BlockLearner):
         """
         self.check_streaming()
         # The steps for blocks would cost more than a small update, so a fitted model passes a single row directly. Only
-        # blocks can check classes and offsets, and be counted by the operating point.
+        # the steps for blocks check classes and offsets, and count examples in the operating point.
         needs_block = classes is not None or offset is not None or self._point is not None
         if self._engine is None or needs_block or not self._takes_single_rows():
             return self._learn_block_of_one(x, y, task, classes, sample_weight, offset)
@@ -143,7 +143,7 @@ class SingleExamples(BlockLearner):
             return engine.margin_one(row, task_id, cluster)
 
     def _converted_row(self, x: Any) -> Any:
-        """Convert a dict for a model of sparse rows, or numbers for a model of dense rows. Return None for others."""
+        """Convert a dict for a model of sparse rows, or numbers for a model of dense rows; return None otherwise."""
         engine = self._engine
         settings = engine.settings
         if isinstance(x, Mapping):

@@ -1,8 +1,9 @@
 """Atomic replacement of a file, and reading of a file up to a limit.
 
 The content is written to a temporary file in the same folder, synced, and renamed over the target; then the folder is
-synced too, since the rename is a change of the folder. If a step up to the rename fails, the old file is untouched and
-the temporary file is removed. Used for model files, API keys, reports, and the folders of durable and sharded models.
+synced too, since the rename is a change of the folder. If the rename or a step before it fails, the old file is
+untouched and the temporary file is removed. Used for model files, API keys, reports, and the folders of durable and
+sharded models.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def settings_of(rule: str, record: schema.SettingsRecord, graph: TaskGraph) -> S
     kernel = kernel_of(record.kernel)
     require(record.n_outputs != 2, "n_outputs", "1 for two classes, otherwise the number of classes", "2")
     has_pool = record.sparse and record.capacity is not None
-    require(record.pool is None or has_pool, "pool", "null without sparse rows and a capacity", "a number")
+    require(record.pool is None or has_pool, "pool", "null, unless rows are sparse and there is a capacity", "a number")
     declared = rule_class(rule)
     settings = Settings(
         rule=rule, kernel=kernel, graph=graph, n_features=record.n_features, n_outputs=record.n_outputs,

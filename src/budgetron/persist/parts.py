@@ -120,7 +120,7 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
 
 
 def check_graph(graph: graphs.TaskGraph, record: schema.Graph, arrays: Mapping[str, Array]) -> None:
-    """Reject the record and the arrays of a graph that `graph_of` would reject.
+    """Reject a graph if `graph_of` would reject its record and arrays.
 
     Restoring a graph of 100,000 tasks takes a second, and a durable model is saved again and again. So a graph that was
     accepted once is not checked again.

@@ -113,7 +113,7 @@ class Column(JsonObject, frozen=True):
     values: Annotated[list[str], Meta(max_length=2**10)] | None = None  # category: one column of X each; null: hashed
     note: Annotated[str, Meta(max_length=2**10)] = ""  # why it is of this kind; for display only
     format: Literal["", "1.234,5", "1,234.5"] = ""  # number: how it is written, if not as 1234.5
-    missing: Annotated[list[str], Meta(max_length=2**10)] = []  # further values that mean "missing"
+    missing: Annotated[list[str], Meta(max_length=2**10)] = []  # values that mean "missing", besides the usual ones
 
 
 class Plan(JsonObject, frozen=True):

@@ -39,7 +39,7 @@ def named(task: Any) -> str:
 
 
 def chart(name: str, title: str, caption: str, rows: str = "") -> str:
-    """Return the element of a chart with a caption. `rows` is a table of its numbers for readers who cannot see it."""
+    """Return the element of a chart with a caption. `rows` is a table of its numbers, for readers who see no charts."""
     return figure(title, chart_element(name, caption), caption, rows)
 
 
@@ -90,8 +90,8 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
 def rounded(value: float | None, digits: int = 6) -> float | None:
     """Round a number for JSON; None if it is not finite.
 
-    The page rounds the number again, to three or four digits. If this function kept only as many, the last digit would
-    often be wrong.
+    The page rounds the number again, to three or four digits. If this function rounded to three or four digits too, the
+    last digit would often be wrong.
     """
     return None if value is None or not math.isfinite(value) else round(float(value), digits)
 

@@ -1,9 +1,9 @@
 """The audit log: who changed or downloaded what, and when. One file, `audit.sqlite`, for all models of a service.
 
-A line is on disk before its action begins; only a download goes on if the line cannot be written. The outcome is added
-when the action ends, so an action that a crash interrupted has no outcome. The line of a corrected label has the number
-of the correction (GET corrections), but not the labels. They are in the model's own database, written in the same
-transaction as the change.
+A line is on disk before its action begins. If the line cannot be written, the action is refused, except a download. The
+outcome is added when the action ends, so an action that a crash interrupted has no outcome. The line of a corrected
+label has the number of the correction (GET corrections), but not the old and the new label. The labels are in the
+model's own database, written in the same transaction as the change.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Service:
         self._tasks = [asyncio.create_task(task) for task in (self.connections.watch(), *periodic)]
 
     async def open(self) -> None:
-        """Recover every model, in a thread, so that health checks are answered meanwhile."""
+        """Recover every model in a thread, so that health checks are answered meanwhile. Then consume streams."""
         for name, make_model in self._make_models.items():
             began = time.perf_counter()
             folder, copy = self.settings.data / name, self.settings.copy
@@ -175,7 +175,7 @@ class Service:
             return self._failing
 
     async def _reason(self, name: str) -> str:
-        """Why a model cannot learn now; empty if it can. A small write to its disk is part of the check."""
+        """Why a model cannot learn now; empty if it can. The check includes a small write to the disk of the model."""
         model = self.models.get(name)
         if model is None:
             return REASONS["recovering"]

@@ -1,5 +1,6 @@
-"""The log: one JSON object per line on standard error. API keys appear by name only. Requests are not
-logged, but errors may quote single values of them.
+"""The log: one JSON object per line on standard error.
+
+API keys appear by name only. The bodies of requests are not logged, but errors may quote single values from them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def log(event: str, **fields: Any) -> None:
 
 
 class LibraryWarnings(logging.Handler):
-    """Writes the warnings of the library, such as one about a damaged snapshot, to this log."""
+    """Writes warnings of the library to this log, for example that a snapshot is damaged."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log("warning", message=record.getMessage())

@@ -44,7 +44,7 @@ def copied_models(url: str) -> list[str]:
 
 
 class Replication:
-    """The copy of one model. `open` and `take_over` take a while: call them in a thread."""
+    """The copy of one model. `open` and `take_over` may take long: call them in a thread."""
 
     def __init__(self, name: str, directory: Path, settings: CopySettings, snapshot_every: int) -> None:
         self._name, self._directory, self._settings, self._snapshot_every = name, directory, settings, snapshot_every
@@ -107,11 +107,11 @@ class Replication:
             log("fault", model=self._name, error=f"taking over failed: {error}")
 
     def take_over(self) -> bool:
-        """Become the owner, if this is a standby. Returns whether this is the owner now."""
+        """Become the owner if this service is a standby. Returns whether it is the owner now."""
         with self._lock:
             if self.follower is None or self._host is None:
-                # No standby, or one that has taken over already: then a retry succeeds too, unless yet another process
-                # has taken over since.
+                # This service was not started as a standby, or has already taken over. In both cases it is the owner,
+                # unless another process has taken over since. So a repeated request succeeds.
                 return self.replicator is not None and not isinstance(self.replicator.error, StaleOwner)
             try:
                 claimed = self.follower.take_over()

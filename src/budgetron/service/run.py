@@ -88,7 +88,7 @@ def _config(service: Service, settings: ServiceSettings) -> uvicorn.Config:
 
 
 async def _open(service: Service, server: uvicorn.Server, address: str) -> None:
-    """Recover the models while the server answers health checks. If that fails, stop the server and raise."""
+    """Recover the models while the server answers health checks. If a recovery fails, stop the server and raise."""
     try:
         while not server.started and not server.should_exit:
             await asyncio.sleep(_POLL)
@@ -112,7 +112,7 @@ def _set_handlers_again() -> None:
     """Install the handlers of SIGINT and SIGTERM once more, as the handlers of the process.
 
     If a model has started Ray, the operating system calls a handler of Ray's C++ code instead, although Python still
-    reports the earlier ones. That handler aborts the process three seconds after the signal. This is too early for
+    reports the earlier handlers. Ray's handler aborts the process three seconds after the signal. This is too early for
     running requests and for the last snapshot.
     """
     if threading.current_thread() is threading.main_thread():
@@ -139,7 +139,7 @@ def _modules_not_scanned() -> Iterator[None]:
 def _signals_after_stop() -> Iterator[list[int]]:
     """Collect the signals that uvicorn raises again after it has stopped because of them.
 
-    By default they would end the process before the models are closed.
+    By default these signals would end the process before the models are closed.
     """
     signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Add and remove workers of models in shards, by the length of the writer's queue: `serve --max-workers`."""
+"""Add and remove workers of models in shards, depending on the writer's queue: `serve --max-workers`."""
 
 from __future__ import annotations
 

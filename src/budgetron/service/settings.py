@@ -25,13 +25,13 @@ class Limits:
     text: int = 1_000  # characters of a task or a label
     waiting_examples: int = 50_000  # examples that may wait for the writer; beyond that 503 with Retry-After
     pending_bytes: int = 2**26  # of remembered predictions, per model
-    watchers: int = 32  # subscribers of the events of all models
+    watchers: int = 32  # subscribers to events, all models together
     connections: int = 1_000  # open at the same time; a few more are accepted for health checks
     seconds_to_send: float = 30.0  # for the headers, and for each pause in a body; see `http.call` for long bodies
     seconds_to_read: float = 30.0  # for the client to read each piece of a response
     # These four can be changed while the service runs: PUT /v1/limits.
-    rate: float = 0.0  # examples (or other requests) per second and API key without its own rate; 0: no limit
-    address_rate: float = 0.0  # the same per client address
+    rate: float = 0.0  # examples (or other requests) per second, for each API key without a rate; 0: no limit
+    address_rate: float = 0.0  # examples (or other requests) per second, for each client address; 0: no limit
     address_connections: int = 0  # open connections per client address; 0: no limit per address
     slow_seconds: float = 1.0  # requests that take longer are written to the slow log; 0: no slow log
 

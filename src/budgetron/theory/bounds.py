@@ -26,7 +26,7 @@ SMALLEST_FORGETRON_BUDGET = 84  # the theorem asks for B > 83
 
 
 class Bound(NamedTuple):
-    """A bound on the mistakes. It is infinite if the comparator's norm exceeds `radius`.
+    """A bound on the mistakes. It is infinite where the theorem gives none: for example, if the norm exceeds `radius`.
 
     `epsilon` is the ε of Theorem 1, and None for other bounds.
     """

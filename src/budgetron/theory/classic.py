@@ -9,11 +9,12 @@ is the largest norm of a multitask instance, k the number of tasks and d the num
                              H = 8e² ln max(k, d) X_∞² (Σ_i ‖u_i + Σ_{j≠i} (u_i − u_j)‖₁)² / (k+1)²
                              on the complete graph, with p = 2 ln max(k, d); X_∞ is the largest |x_n| of a row x
     second order, a = 1      M ≤ L + √((‖g‖² + Σ_t g(x_t)²) Σ_j ln(1 + λ_j))
-                             t runs over the mistakes; λ_j are the eigenvalues of their Gram matrix
+                             a is its parameter; t runs over the mistakes, λ_j over the eigenvalues of the
+                             mistakes' Gram matrix
 
-The fixed-shrink Forgetron multiplies all weights by 1 − a at a mistake, and evicts the oldest of B + 1 examples. Its
-comparator may change from step to step: it is g_t at step t, ‖g_t‖ ≤ U and Σ‖g_t − g_{t−1}‖ = V. For kernels with
-K_tt ≤ 1, and with ε = (1−a)^B, q = 2a − a², R = (ε + √(ε² + (1−ε²)q))/q and ν = 1/(U√a):
+The fixed-shrink Forgetron has another a: at a mistake it multiplies all weights by 1 − a. It evicts the oldest of B + 1
+examples. Its comparator may change from step to step: it is g_t at step t, ‖g_t‖ ≤ U and Σ‖g_t − g_{t−1}‖ = V. For
+kernels with K_tt ≤ 1, and with ε = (1−a)^B, q = 2a − a², R = (ε + √(ε² + (1−ε²)q))/q and ν = 1/(U√a):
 
     M (1 − 1/(2ν) − aνU²/(2(2−a)) − (ε/ν)(R + νU + 1 + aR) − ε²/(2ν)) ≤ L + νU²/2 + V(R + νU)
 

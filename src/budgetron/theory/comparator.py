@@ -63,7 +63,7 @@ class Comparator:
         # Pooled tasks make A⁻¹ singular; the pseudo-inverse gives the norm on its range.
         inverse = np.linalg.pinv(similarity, rcond=1e-12, hermitian=True)
         outside = self.weights - similarity @ (inverse @ self.weights)
-        # Compare with the size of the weights: ‖g‖ itself may be small because terms cancel.
+        # Compare with the size of the weights, and not with ‖g‖, which may be small because terms cancel.
         if _squared(outside, gram) > _OUTSIDE * float((self.weights**2 @ gram.diagonal()).sum()):
             return float("inf")
         between = self.weights @ gram @ self.weights.T

@@ -99,7 +99,7 @@ def guarantee(
         if part.kernel != model.kernel_ or part.graph != model.graph:
             raise input_error(
                 _WHO, "comparator", f"one with the model's kernel and graph, {model.kernel_} and {model.graph}",
-                f"one with {part.kernel} and {part.graph}", "The bound needs the same ones for both.",
+                f"one with {part.kernel} and {part.graph}", "The bound holds only if kernel and graph are the same.",
             )  # fmt: skip
     tasks = [0] * len(block) if block.tasks is None else block.tasks
     # The theorems write labels as ±1, with +1 for the class of positive margins.
@@ -178,7 +178,7 @@ class _Terms:
     def reason(self, scale: float, bound: Bound) -> str:
         """Return why there is no finite bound."""
         if self._theorem is None and not self._shrink:
-            return "the paper proves a bound only for mtrbp and mtforg"
+            return "the paper proves a bound only for mtrbp (RandomBudgetPerceptron) and mtforg (Forgetron)"
         if self._budget is None:
             return "the theorems need a budget in examples, and this run had none"
         if self._theorem == 2:

@@ -1,4 +1,4 @@
-"""Draw the remarks of the paper with matplotlib: the effect of a graph on tasks, on the budget and on the bounds.
+"""Plots of remarks in the paper: the effect of a graph on tasks, on the budget and on the bounds.
 
 graph_effect            how related a graph makes each pair of tasks
 budget_over_time        which tasks the stored examples belong to, during a run
@@ -7,8 +7,8 @@ connectedness           c_G from 1, with an isolated task, down to √(2/(k+1)) 
 isolated_tasks          tasks without edges fill the budget of mtbprj, but not that of mtbprj-2
 shift_cost              the cost of a shift of tasks that move alike, and of tasks that move in different directions
 
-Each function draws on `ax`, or on a new figure, and returns the axes. `all_figures` draws each on a fixed example;
-`budgetron figures` writes them to files.
+Each of these functions draws with matplotlib on `ax`, or on a new figure, and returns the axes. `all_figures` calls
+each of them on a fixed example; `budgetron figures` writes the figures to files.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def frequent_tasks(n: int = 6000, seed: int = 0) -> tuple[Validation, list[int]]
 
 
 def longest_by_tasks(budget: int = 500, most: int = 50, *, ax: Any = None) -> Any:
-    """Draw the largest norms that a budget competes with on the complete graph, by the number of tasks."""
+    """Draw the largest norm ‖g_i‖ per task of a comparator that mtrbp competes with, by the number of tasks."""
     sizes = list(range(2, most + 1))
     equal, apart, alone = [], [], []
     for k in sizes:
@@ -105,7 +105,7 @@ def connectedness(k: int = 12, *, ax: Any = None) -> Any:
 
 
 def stored_for_isolated_tasks(n_isolated: int, budget: int = 30, n: int = 3000, seed: int = 0) -> tuple[int, int]:
-    """Return how many examples mtbprj and mtbprj-2 store for tasks without edges in one 3-dimensional space."""
+    """Return how many examples mtbprj and mtbprj-2 store for tasks without edges, whose rows have 3 features."""
     rng = np.random.default_rng(seed)
     tasks = rng.integers(0, n_isolated, size=n)
     X = rng.standard_normal((n, 3))
@@ -130,7 +130,7 @@ def isolated_tasks(most: int = 12, *, ax: Any = None) -> Any:
 
 
 def shift_between(before: Any, after: Any, graph: TaskGraph) -> float:
-    """Return the total shift of tasks 0, 1, … whose weights (k, d) change once."""
+    """Return the total shift of tasks 0, 1, … whose weights (k, d) change once, from `before` to `after`."""
     tasks = range(len(before))
     parts = [linear_comparator(tasks, weights, graph) for weights in (before, after)]
     return Shifting([0, 1], parts).total_shift

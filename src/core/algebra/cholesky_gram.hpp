@@ -181,7 +181,7 @@ class CholeskyGram final : public Gram {
     }
   }
 
-  // Replacements and removals make the diagonal of P accumulate rounding errors, so it is recomputed after every max(n, 16) of them, where n is
+  // Replacements and removals make the diagonal of P accumulate rounding errors, so it is recomputed after max(n, 16) such changes, where n is
   // the number of instances. This costs O(n³) per n changes, no more than the changes themselves.
   void count_change() {
     if (++changes_ < std::max<std::size_t>(n_, 16)) return;

@@ -9,8 +9,8 @@ namespace budgetron {
 
 namespace {
 
-// The iteration ends when the norm of the residual is at most this fraction of that of the right-hand side. The relative error of the solution
-// can be larger by a factor of up to the condition number of S, so the tolerance is about as small as rounding allows.
+// The iteration ends when the norm of the residual is at most this fraction of the norm of the right-hand side. The relative error of the
+// solution can be larger by a factor of up to the condition number of S, so the tolerance is about as small as rounding allows.
 constexpr double kTolerance = 1e-14;
 constexpr int kRestarts = 4;
 
@@ -82,7 +82,7 @@ void ConjugateGradients::iterate(double goal, Work& work) const {
   const std::size_t n = r.size();
   std::copy(r.begin(), r.end(), p.begin());
   double square = simd().dot(r.data(), r.data(), n);
-  // In exact arithmetic n steps suffice; with rounding, badly conditioned systems take a few times as many.
+  // In exact arithmetic n steps suffice; with rounding, badly conditioned systems take a few times n.
   for (std::size_t step = 0; step < 10 * n + 100 && square > goal * goal; ++step) {
     const double curvature = multiply(p, q);
     if (!(curvature > 0)) break;  // impossible for a positive definite S, so the residual is only rounding error
@@ -90,7 +90,7 @@ void ConjugateGradients::iterate(double goal, Work& work) const {
     simd().axpy(length, p.data(), n, work.x.data());
     simd().axpy(-length, q.data(), n, r.data());
     square = simd().dot(r.data(), r.data(), n);
-    const double beta = square / before;  // the new direction is conjugate to all earlier ones
+    const double beta = square / before;  // makes the new direction conjugate to all earlier ones
     for (std::size_t i = 0; i < n; ++i) p[i] = r[i] + beta * p[i];
   }
 }

@@ -93,7 +93,7 @@ void diagonalise(double* v, std::size_t n, double* d, double* e) {
   constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
   for (std::size_t l = 0; l < n; ++l) {
     largest = std::max(largest, std::abs(d[l]) + std::abs(e[l]));
-    std::size_t m = l;  // the end of the block from l on without a negligible subdiagonal entry
+    std::size_t m = l;  // the last row of the block that begins at l and has no negligible subdiagonal entry
     while (m + 1 < n && std::abs(e[m]) > kEpsilon * largest) ++m;
     // An eigenvalue takes about two steps. The limit only guarantees an end if rounding prevents convergence.
     for (int step = 0; m > l && step < 100; ++step) {

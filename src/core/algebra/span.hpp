@@ -95,7 +95,7 @@ class Span {
       std::size_t nearest = 0;
       for (std::size_t j = 1; j < gram_->size(); ++j)
         if (gram_->diagonal()[j] > gram_->diagonal()[nearest]) nearest = j;
-      if (1.0 > gram_->diagonal()[nearest] * std::max(eta2, noise_)) return;  // 1/P_jj exceeds η² and `noise` (as if K_jj were 1)
+      if (1.0 > gram_->diagonal()[nearest] * std::max(eta2, noise_)) return;  // 1/P_jj exceeds η² and the rounding error, with K_jj taken as 1
       evict(nearest);
     }
   }

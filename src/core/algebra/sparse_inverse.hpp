@@ -3,7 +3,7 @@
 //
 //   A = [F  Cᵀ; C  G],   F = L D Lᵀ:   G' = G − C F⁻¹ Cᵀ,   G' y = b_G − C F⁻¹ b_F  by conjugate gradients,   then back substitution
 //
-// F is the block of the eliminated tasks, G that of the remaining ones.
+// F is the block of the eliminated tasks, G the block of the remaining tasks.
 //
 // Eliminating all tasks of a random graph would fill in the factor: it would take several gigabytes for 100,000 tasks of degree 5. So only
 // tasks with up to kDegree neighbours are eliminated, those with the fewest first, as long as the factor and G' fit into a memory limit.

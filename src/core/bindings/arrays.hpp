@@ -60,8 +60,8 @@ inline void require_starts(const std::int64_t* indptr, std::size_t n, std::size_
   for (std::size_t i = 1; i < n; ++i) require(indptr[i - 1] <= indptr[i], "_core: indptr must be ascending");
 }
 
-// A block of rows from Python: a dense array, or the three arrays of a CSR matrix. It points into their memory, so they must outlive it.
-// Only the lengths and the row starts are checked here; require_rows() also checks the columns, and must be called before they are read.
+// A block of rows from Python: a dense array, or the three arrays of a CSR matrix. It points into the memory of these arrays, so they must
+// outlive it. Only the lengths and the row starts are checked here; require_rows() also checks the columns, and must be called before they are read.
 struct RowBlock {
   Rows rows;
   bool sparse = false;

@@ -106,7 +106,7 @@ Csr join_rows(const In<double, nb::ndim<2>>& dense, const std::vector<CodedRowsT
     require(indices.shape(0) == values.shape(0) && codes.shape(0) == dense.shape(0), "_core: a part must have an entry per row");
     require_starts(indptr.data(), indptr.shape(0), indices.shape(0));
     for (std::size_t i = 0; i < codes.shape(0); ++i)
-      require(codes.data()[i] >= 0 && static_cast<std::size_t>(codes.data()[i]) + 1 < indptr.shape(0), "_core: a code must be that of a value");
+      require(codes.data()[i] >= 0 && static_cast<std::size_t>(codes.data()[i]) + 1 < indptr.shape(0), "_core: a code must be the index of a value");
     for (std::size_t k = 0; k < indices.shape(0); ++k)
       require(indices.data()[k] >= 0 && indices.data()[k] < 1 << 30, "_core: a column must be at least 0 and below 2**30");
     coded.push_back({indptr.data(), indices.data(), values.data(), codes.data()});

@@ -1,4 +1,4 @@
-// Converts the settings of a learner from a dict to a Config, and checks those that all rules share.
+// Converts the settings of a learner from a dict to a Config, and checks the settings that all rules share.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>

@@ -37,8 +37,8 @@ class CoefficientLearner : public Learner {
   }
 
  protected:
-  // Called by update() after a mistake on an example with K_tt > η²; the number is K_tt. A rule that also learns from correct predictions
-  // overrides update() instead.
+  // Called by update() after a mistake on an example with K_tt > η². The second argument is K_tt. A rule that also learns from correct
+  // predictions overrides update() instead.
   virtual std::uint8_t on_mistake(const Example&, double, const Step&, Scratch&) { return kMistake; }
 
   void score(const Instance&, Task task, Scratch& s) const override {
@@ -111,7 +111,7 @@ class CoefficientLearner : public Learner {
   double* beta(std::size_t output) { return beta_.data() + output * stride_; }
   const double* beta(std::size_t output) const { return beta_.data() + output * stride_; }
 
-  const double eta2_;
+  const double eta2_;  // η²
   double scale_ = 1.0;  // β = scale_ · beta_, so that shrinking all coefficients takes O(1)
 
  private:

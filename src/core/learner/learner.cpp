@@ -22,7 +22,8 @@ std::unique_ptr<Store> make_store(Bytes& bytes, const Config& c) {
   return std::make_unique<DenseStore<double>>(bytes, c.d, slots, growing, c.kernel);
 }
 
-// The learner does not keep the parameters of the rule: the constructor of the rule reads them, and the model keeps them for later learners.
+// The learner does not keep the parameters of the rule, because only the constructor of the rule reads them. The model keeps them for the
+// learners that it creates later.
 Config without_parameters(Config config) {
   config.parameters = Parameters();
   return config;
@@ -68,7 +69,8 @@ bool Learner::grows_little(const Rows& rows, const std::int64_t* task_ids) const
   if (!rule_grows_little(rows.count, task_ids)) return false;
   if (!stores()) return true;
   return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
-         // Up to four times the bytes of the model are accepted, because copying the model would take longer than learning a block of text.
+         // A block of text may need several times the bytes of a small model. Up to four times is accepted, because copying the model would take
+         // longer than learning the block.
          store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, 4 * memory_bytes());
 }
 
@@ -90,8 +92,8 @@ void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) 
   capacity_ = slots;
 }
 
-// Without a kernel there is no store to compute squared norms. Squares of float32 rows are summed in double precision, because in float32
-// the squared norms of large rows would be infinite.
+// Without a kernel the store has no columns, and cannot compute squared norms. Squares of float32 rows are summed in double precision, because in
+// float32 the squared norms of large rows would be infinite.
 std::size_t Learner::first_bad_row_without_kernel(const Rows& rows) const {
   const auto norm = [](const auto* x, std::size_t n) {
     double sums[4] = {0, 0, 0, 0};  // four independent sums hide the latency of an addition
@@ -135,7 +137,7 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
   Scratch& s = scratch_;
   s.task_ids = task_ids;
   const std::size_t outputs = config_.n_outputs;
-  std::size_t moved_at = SIZE_MAX;
+  std::size_t moved_at = SIZE_MAX;  // the last row that moved the store's reference point; it must not move the point again
   for (std::size_t first = from, q; first < to; first += q) {
     const std::size_t count = std::min(store_->lookahead(), to - first);
     store_->compute(rows, first, count, *s.products);
@@ -300,7 +302,7 @@ std::size_t Learner::argmin_oldest(const double* scores, std::size_t n, const Ex
   // Scores up to this limit count as equal to the least one. The second term treats scores far below the largest as 0 plus rounding error.
   const double limit = range.least * (1.0 + 1e-10) + 1e-12 * range.largest;
   const std::size_t best = simd().oldest_within(scores, arrivals_.data(), n, limit);
-  // It may be that no score is within the limit: if rounding has made the least one negative, or if all are NaN.
+  // If rounding has made the least score negative, or if all scores are NaN, there may be no score within the limit.
   return best < n ? best : static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
 }
 

@@ -101,8 +101,8 @@ class Learner {
   virtual ~Learner() = default;
 
   // Learning has two steps, so that running out of memory leaves the learner unchanged. reserve() allocates all memory that the rows may
-  // need, and may throw. The memory that it has allocated by then stays allocated but unused. learn() does not throw. It may allocate memory
-  // that only saves time, such as a cached column of A⁻¹, and does without if memory runs out.
+  // need. If it throws, the memory that it has already allocated stays allocated, but unused. learn() does not throw. It may allocate memory that
+  // only saves time, such as a cached column of A⁻¹. If memory runs out, it does without.
   //
   // If a block could make the model much larger, Model does not reserve memory for all of its rows. Instead, a copy of the learner learns
   // them, a few rows at a time. grows_little() returns true if no copy is needed. For a rule that stores examples there are two
@@ -115,8 +115,8 @@ class Learner {
              const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags);
   std::size_t lookahead() const { return store_->lookahead(); }  // how many rows the store multiplies in one pass
 
-  // The index of the first row that must be rejected, because it is not finite, or so large that products with other rows, or of kernel
-  // values, could overflow; rows.count if there is none.
+  // The index of the first row that must be rejected, because it is not finite, or so large that its products with other rows, or products of
+  // its kernel values, could overflow. Returns rows.count if there is no such row.
   std::size_t first_bad_row(const Rows& rows) const;
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                const std::int64_t* clusters, double* out) const;
@@ -141,8 +141,8 @@ class Learner {
   std::size_t memory_bytes() const { return bytes_.used; }
   std::int64_t n_seen() const { return n_seen_; }
   std::int64_t n_mistakes() const { return n_mistakes_; }
-  // Sets the counts of a new learner that replaces another one (engine/first_rows.py). The new learner has learned only the first rows of the
-  // stream, which were kept, but its counts must include all rows that the replaced learner has learned.
+  // Sets the counts of a new learner that replaces another one (engine/first_rows.py). The new learner has learned only the kept first rows of
+  // the stream, but its counts must include all rows that the replaced learner has learned.
   void set_counts(std::int64_t n_seen, std::int64_t n_mistakes) {
     n_seen_ = n_seen;
     n_mistakes_ = n_mistakes;
@@ -188,7 +188,7 @@ class Learner {
   // Replaces only the row of a slot, not its task and arrival. A dense row must have the reference point already subtracted.
   void overwrite(std::size_t slot, const double* row);
   void overwrite(std::size_t slot, const Instance& x);  // sparse
-  void remove(std::size_t slot);  // the example of the last slot moves into this one
+  void remove(std::size_t slot);  // the example of the last slot moves into this slot
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
   // remove() moves the example of the last slot into the removed slot. This function does the same to a row of kernel values computed earlier.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }

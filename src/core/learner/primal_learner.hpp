@@ -91,7 +91,7 @@ class PrimalLearner : public Learner {
       vectors.insert(vectors.end(), rows_.values(r), rows_.values(r) + width_);
     }
   }
-  // Fills an empty table, or overwrites the rows if the table already has one per task of a graph. `reserve(n)` allocates the rule's other
+  // Fills an empty table, or overwrites the rows of a table that already has one row per task of a graph. `reserve(n)` allocates the rule's other
   // arrays for n tasks.
   template <class Reserve>
   void load_rows(const State& state, Reserve reserve) {

@@ -76,9 +76,9 @@ class WithSpan : public Base {
     if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
   }
 
-  // Learns from a mistake on `example`. The caller has just called span_.project() for it, which returned delta2, its squared distance from the
-  // span. An example within η of the span is projected. Any other is stored, after as many evictions as it needs, unless its row alone exceeds
-  // the budget: then nothing is learned. The caller must have divided `size` by scale_.
+  // Learns from a mistake on `example`. The caller has just called span_.project() for this example. delta2 is its squared distance from the
+  // span. An example within η of the span is projected. Any other example is stored, after as many evictions as it needs. But if its row alone
+  // exceeds the budget, nothing is learned. The caller must have divided `size` by scale_.
   std::uint8_t project_or_store(const Example& example, double kk, double delta2, const Step& step, double size, Scratch& scratch) {
     if (delta2 <= this->eta2_) {
       add(step, size, span_.alpha.data());

@@ -70,7 +70,7 @@ void WordHasher::find_words(std::string_view text) {
   if (begin != text.size()) words_.push_back(text.substr(begin));
 }
 
-// The column is that of scikit-learn's FeatureHasher, |h| modulo the size for the hash h as a signed number. Then shift_ is added, again modulo
+// As in scikit-learn's FeatureHasher, the column is |h| modulo the size, where h is the hash as a signed number. Then shift_ is added, again modulo
 // the size.
 void WordHasher::count(std::string_view term) {
   const std::uint32_t h = murmur(term);
@@ -127,8 +127,8 @@ CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, c
     std::uint32_t part;
     double value;
   };
-  // Entries of the same column are added in the order of the parts, so they must be sorted by column and then by part. Most rows are short; for
-  // these insertion sort, which is stable, is the fastest.
+  // Entries of the same column are added in the order of the parts, so they must be sorted by column and then by part. Most rows are short. For
+  // short rows, insertion sort is the fastest. It is stable, so it keeps the order of the parts.
   const auto sort = [](std::vector<Entry>& entries) {
     if (entries.size() > 64) {
       std::sort(entries.begin(), entries.end(),

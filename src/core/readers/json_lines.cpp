@@ -285,7 +285,7 @@ class JsonScanner {
   }
 
   std::size_t n_numbers_;
-  std::unordered_map<std::string, std::size_t> fields_;  // name to index: the columns of numbers first, then those of text
+  std::unordered_map<std::string, std::size_t> fields_;  // name to index: the columns of numbers first, then the columns of text
   std::vector<std::pair<std::string, std::size_t>> last_names_;  // by position in the object: the name last seen there, and its field
   const char *at_ = nullptr, *end_ = nullptr;
   double* row_ = nullptr;  // the numbers of this line, in out_.numbers

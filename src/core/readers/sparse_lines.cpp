@@ -106,7 +106,7 @@ struct VowpalWabbit {
   std::string_view label, task;
   double weight = 1.0;
   std::string name_and_word;  // the text that is hashed; a member, so that its memory is reused
-  std::deque<std::string> task_names;  // task names of several words; a deque, because `task` is a view of one, which must not move
+  std::deque<std::string> task_names;  // task names of several words; in a deque, because `task` is a view of one of them, which must not move
 
   LineKind row(std::string_view line) {
     if (!is_plain_ascii(line)) return LineKind::unusual;

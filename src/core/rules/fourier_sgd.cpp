@@ -138,7 +138,8 @@ class FourierSgd final : public Learner {
     }
   }
 
-  // Computes g of a task. In a clique, the first `shared` signs are those of the cluster, so that tasks of a cluster have similarity off/diagonal.
+  // Computes g of a task. In a clique, the first `shared` signs are the same for all tasks of a cluster. This gives them the similarity
+  // off/diagonal.
   void couple(Task task, double* g) const {
     if (clique_) {
       const double share = clique_->off / clique_->diagonal;

@@ -93,6 +93,7 @@ class LinearPerceptron final : public PrimalLearner {
       for_each_value(x, [&](std::size_t n, double value) {
         const double shared = sum ? o * sum[n] : 0.0, phi = power(((own ? (a - o) * own[n] : 0.0) + shared) / unit_);
         double w = (a - o) * phi;
+        // Φ, in sum[width_ + n], includes a task without a row only if the number of tasks is known.
         if (sum) w += o * (sum[width_ + n] + (own || n_tasks_known() ? 0.0 : phi));
         f += w * value;
       });
@@ -314,7 +315,7 @@ class LinearPerceptron final : public PrimalLearner {
   const double p_;  // 0: no norm
   const Clique* clique_;
   const Explicit* explicit_;
-  RowTable sums_;    // per cluster s; with a norm also Φ and Σ|v|^p, both of v/unit_
+  RowTable sums_;    // per cluster: s; with a norm also Φ and Σ|v|^p, computed from v/unit_
   Vec<double> phi_;  // φ(v/unit_) of an explicit graph, tasks × width
   Vec<std::int64_t> clusters_seen_;
   double norm_ = 0.0, unit_ = 1.0, peak_ = 0.0;  // norm_ is ‖v/unit_‖_p^p; peak_ is the largest norm_ since the last rebuild()

@@ -14,7 +14,7 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-// The least of n scores, and the largest finite one, or 0 if that is negative. NaN is ignored. score(j, at) returns the scores
+// The least of n scores, and the largest finite score, which is 0 if all are negative. NaN is ignored. score(j, at) returns the scores
 // from j on: one number if `at` is a Single, a register of numbers if it is a Register (registers.hpp).
 template <class Score>
 BUDGETRON_INLINE Extremes extremes_of(size_t n, Score score) {

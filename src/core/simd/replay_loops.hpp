@@ -60,7 +60,7 @@ inline void replay_columns(const Evictions& e, size_t j, const double (&factor)[
     for (size_t g = 0; g < Registers; ++g) store(row[q] + g * w, zero_below(kLargestFlushed, sum[q][g], Register{}));
 }
 
-// Applies the evictions to Tile rows, given their factors. Prefetches `next`, as many rows that will be changed later; null: none.
+// Applies the evictions to Tile rows, given their factors. Prefetches the Tile rows of `next`, which will be changed later; null: none.
 template <size_t Registers, size_t Tile>
 inline void replay_tile(const Evictions& e, size_t n, const double (&factor)[kMaxEvictedSlots][Tile], double* const* row,
                         double* const* next) {

@@ -107,7 +107,7 @@ struct Simd {
   void (*polynomial_f64)(const double* dot, double bias, int degree, const double* scale_stored, double scale,
                          std::size_t n, double* row);
 
-  // out_j = row_j · (A⁻¹)_{task_id, task_id_j}, which is `diagonal` for the same task, `off` for another one of the same cluster
+  // out_j = row_j · (A⁻¹)_{task_id, task_id_j}, which is `diagonal` for the same task, `off` for another task of the same cluster
   // and 0 otherwise. Returns Σ_j weight_j out_j.
   double (*clique)(const std::int64_t* task_ids, const std::int64_t* clusters, std::int64_t task_id, std::int64_t cluster,
                    double diagonal, double off, std::size_t n, const double* row, const double* weights, double* out);

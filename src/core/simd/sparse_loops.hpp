@@ -40,7 +40,7 @@ void scatter_integers(const IntegerRun* runs, size_t count, int32_t* sum) {
     const size_t n = runs[r].length;
     if (slots) {
       size_t i = 0;
-      for (; i + 4 <= n; i += 4)  // one posting at a time, the speed would depend on where in memory the compiler puts the loop
+      for (; i + 4 <= n; i += 4)  // with one posting per iteration, the speed would depend on the loop's place in memory
         for (size_t k = i; k < i + 4; ++k) sum[slots[k]] += x * values[k];
       for (; i < n; ++i) sum[slots[i]] += x * values[i];
     } else {
@@ -51,8 +51,8 @@ void scatter_integers(const IntegerRun* runs, size_t count, int32_t* sum) {
   }
 }
 
-// Adds the columns to the sums of the slots from `at` on that fill `registers` registers, leaving out the first `skipped` of these slots. The
-// 16-bit sums stay in registers.
+// Adds the columns to the sums of as many slots as fill `registers` registers, beginning at slot `at`. The first `skipped` of these slots are left
+// out. The 16-bit sums stay in registers.
 template <size_t registers>
 void add_columns(const IntegerRun* columns, size_t count, size_t at, size_t skipped, int32_t* __restrict sum) {
   using V = Pack<int16_t>::type;

@@ -130,7 +130,7 @@ inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, cons
   }
   for (size_t m = 0; m < Rows; ++m) {
     BUDGETRON_ONE_BY_ONE
-    for (size_t t = j; t <= i + m; ++t) {  // the columns that do not fill a register, and those from the diagonal of row i on
+    for (size_t t = j; t <= i + m; ++t) {  // the columns that do not fill a register, and the columns from the diagonal of row i on
       double p = row[m][t];
       if (Terms > 0) p += a0[m] * v0[t];
       if (Terms > 1) p += a1[m] * v1[t];
@@ -202,7 +202,7 @@ inline void aligned_symmetric_rows(float* s, size_t i, const float* v, const flo
       add_product(sum[m], p, xj);
     }
   }
-  for (size_t m = 0; m < Rows; ++m) {  // adds the lanes pair by pair: one after the other, each addition would wait for the last one
+  for (size_t m = 0; m < Rows; ++m) {  // adds the lanes pair by pair; in a chain of additions, each would wait for the one before
     float lanes[w];
     store(lanes, sum[m]);
     for (size_t half = w / 2; half > 0; half /= 2)

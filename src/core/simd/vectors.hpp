@@ -71,8 +71,8 @@ struct Pack {
   static constexpr size_t lanes = BUDGETRON_VECTOR / sizeof(T);
 };
 
-// Prefetches the cache line at p. Of the inline function in intrinsics.hpp, the linker would keep only
-// one of the compiled copies, perhaps one with instructions that the processor lacks.
+// Prefetches the cache line at p. The inline function in intrinsics.hpp cannot be used: the linker would keep only one of its compiled copies,
+// perhaps one with instructions that the processor lacks.
 inline void prefetch(const void* p) { __builtin_prefetch(p); }
 
 // The number of type To with the same bits as `from`, as std::bit_cast of C++20 returns it.
@@ -93,8 +93,8 @@ inline void store(T* p, const typename Pack<T>::type& v) {
 
 // Loads as many small integers as a register has floats.
 inline Pack<float>::type load_floats(const std::int8_t* p) {
-// Intrinsics, because GCC 12 would convert a vector of small integers number by number. The AVX-512 ones have a mask of all lanes, because GCC 12
-// warns about those without a mask.
+// Intrinsics, because GCC 12 would convert a vector of small integers number by number. The AVX-512 intrinsics have a mask of all lanes, because
+// GCC 12 warns about the variants without a mask.
 #if defined(__AVX512F__) && BUDGETRON_VECTOR == 64
   return _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_maskz_cvtepi8_epi32(0xFFFF, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 #elif defined(__AVX2__) && BUDGETRON_VECTOR == 32

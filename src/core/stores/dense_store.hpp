@@ -1,6 +1,6 @@
 // Stores dense rows in blocks of kLanes rows, one lane per row (simd.hpp). A block stores the values of the first feature for all its rows, then
-// those of the second, and so on. So the inner products of a query with all rows of a block need no sum over the lanes of a register. The price
-// is that replacing a row takes d writes to separate places.
+// the values of the second feature, and so on. So the inner products of a query with all rows of a block need no sum over the lanes of a register.
+// The price is that replacing a row takes d writes to separate places.
 //
 // Under the Gaussian kernel, a reference point c is subtracted from every row. The reason is that ‖x − y‖² is computed as
 // ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖². For rows far from 0 but near each other, all digits would be lost, and the
@@ -285,7 +285,7 @@ class DenseStore final : public Store {
     blocks_.resize(rounded * d_);
     scale_.resize(rounded, 1.0);
     dots_.resize(rounded);
-    sq_.resize(rounded);  // last, because its size is the capacity of the store
+    sq_.resize(rounded);  // last, because its size is the capacity of the store, and another array may fail to grow
   }
 
   T* cell(std::size_t slot, std::size_t f) {

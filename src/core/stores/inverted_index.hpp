@@ -60,7 +60,7 @@ class InvertedIndex {
   }
 
   // The same in preparation for take_over(): an index with values of type U will take over this memory. Space is also allocated for the postings
-  // that this index has now, `postings` of them, because they are then added to the new index.
+  // that this index has now, because they will be added to the new index. `postings` is their number.
   template <class U>
   void reserve_to_become(std::size_t postings, std::size_t more) {
     if (max_postings_) return;
@@ -145,7 +145,7 @@ class InvertedIndex {
     return postings_.values(cell->at)[simd().find(postings_.slots(cell->at), cell->length(), static_cast<std::uint32_t>(slot))];
   }
 
-  // Calls use(i, home) for each of n features in order; `use` calls add() or erase(). Prefetches the memory that these read: the cell of a
+  // Calls use(i, home) for each of n features in order; `use` calls add() or erase(). Prefetches the memory that they read: the cell of a
   // feature 12 steps in advance, and its postings 6 steps in advance.
   template <class Use>
   void for_each(const std::int32_t* features, std::size_t n, Use use) const {
@@ -178,9 +178,9 @@ class InvertedIndex {
     });
   }
 
-  // Writes the same sums to `sums`, for integers that are small enough for int32 sums (see SparseStore::kLargestSum). `temporary` is working
-  // memory for `size` integers. Integer sums are exact, so the order of the features does not matter. Dense columns are therefore collected, and
-  // added in 16-bit lanes as long as their sums cannot exceed 16 bits.
+  // Like products(), but overwrites `sums`, and accepts only integers that are small enough for int32 sums (see SparseStore::kLargestSum).
+  // `temporary` is working memory for `size` integers. Integer sums are exact, so the order of the features does not matter. Dense columns are
+  // therefore collected, and added in 16-bit lanes as long as their sums cannot exceed 16 bits.
   template <class X>
   void integer_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* temporary,
                       double* sums) const {
@@ -253,7 +253,7 @@ class InvertedIndex {
   // cell.
   template <class Use>
   void in_groups(const std::int32_t* features, std::size_t n, Use use) const {
-    // While one group is looked up, the cells of the next are prefetched. Each feature is hashed only once: cells[] first holds the cell
+    // While one group is looked up, the cells of the next group are prefetched. Each feature is hashed only once: cells[] first holds the cell
     // where its search begins, and then the cell that the search has found.
     const FeatureCell* groups[2][kGroup];
     const auto prefetch_group = [&](std::size_t from, const FeatureCell** cells) {

@@ -35,7 +35,7 @@ class Postings {
   }
   // Bytes that suffice for `max_postings` postings whose values have `size` bytes each. A list has at least two postings, because a single one
   // is stored in the cell of its feature (feature_index.hpp). After `pack`, the worst case is that all lists have three postings: the block of a
-  // list then has a header and one unused entry, and takes 56 bytes if a value has 8 bytes, and at most 40 if it is smaller. The rest of the pool
+  // list then has a header and one unused entry, and takes 56 bytes if a value has 8 bytes, otherwise at most 40. The rest of the pool
   // makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t max_postings, std::size_t size = sizeof(V)) { return max_postings * (size == 8 ? 24 : 16) + 64; }
 

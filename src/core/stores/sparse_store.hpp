@@ -127,7 +127,7 @@ class SparseStore final : public Store {
     const std::size_t n = max_new_entries(rows, from, to);
     if (narrow_ && expects_mergers_) convert_to_wide(n);
     if (narrow_) {
-      // Each row is tested alone, because the sum over all rows could be larger than integer_sum() can represent.
+      // Row by row, so that the test ends at the first row with a value that is not a small integer.
       bool all_integers = true;
       for (std::size_t i = from; i < to && all_integers; ++i)
         all_integers = integer_sum(data_of(rows) + rows.indptr[i], static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i])) >= 0;

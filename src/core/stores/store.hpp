@@ -16,7 +16,7 @@
 
 namespace budgetron {
 
-// A block of rows in the caller's memory: dense or CSR, float or double. Of the pointers to rows, only those for its kind are read.
+// A block of rows in the caller's memory: dense or CSR, float or double. Only the pointers for this kind of block are read.
 struct Rows {
   std::size_t count = 0;
   std::size_t d = 0;
@@ -33,7 +33,7 @@ struct Rows {
 struct Instance {
   const Rows* rows;
   std::size_t at;  // the index of the row in `rows`
-  double sq;       // ‖x − c‖², where c is the store's reference point (see Reference); in a sparse store c = 0. It is 0 if there is no kernel.
+  double sq;       // ‖x − c‖², where c is the store's reference point (see Reference); in a sparse store c = 0. Without a kernel, sq is 0.
 };
 
 // The point c that a dense store subtracts from every row under the Gaussian kernel, and the search for the next one (dense_store.hpp
@@ -66,8 +66,8 @@ class Store {
   virtual std::unique_ptr<Products> new_products(Bytes& bytes) const = 0;
   virtual std::size_t lookahead() const = 0;  // the largest number of instances that one call of `compute` accepts
   virtual void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const = 0;
-  // Recomputes products of the last `compute` after stored rows have changed, for its instances from .. to−1: the products with
-  // one slot, or with all slots (kAllSlots). After a move of the reference point, call `compute` instead.
+  // Called after stored rows have changed. Recomputes the products of the instances from .. to−1 of the last `compute` with one slot, or with
+  // all slots (kAllSlots). After a move of the reference point, call `compute` instead.
   static constexpr std::size_t kAllSlots = SIZE_MAX;
   virtual void refresh(const Rows& rows, std::size_t first, std::size_t from, std::size_t to, std::size_t slot,
                        Products& out) const = 0;

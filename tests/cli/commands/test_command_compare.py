@@ -1,4 +1,4 @@
-"""`budgetron compare` and `tune`: the results equal those of separate runs; which settings are recommended, and why."""
+"""`budgetron compare` and `tune`: their results equal those of separate runs, and they recommend settings."""
 
 from __future__ import annotations
 

@@ -116,8 +116,8 @@ def test_a_folder_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch, n
 @pytest.mark.parametrize("graph", [graphs.complete(), graphs.disconnected()])
 def test_a_budget_of_run_ray_is_the_total_of_all_shards(tmp_path, graph):
     model = models.start_sharded(Budgetron(budget=100, graph=graph), str(tmp_path / "m"), shards=8, workers=2)
-    # 100 = 8 · 12 + 4. Shards share the remaining 4. Replicas leave it unused: they average their weights, so all of
-    # them have the same size.
+    # 100 = 8 · 12 + 4. Shards share the remaining 4. Replicas leave these 4 unused: they average their weights, so
+    # all of them have the same size.
     is_replicated = graph == graphs.complete()
     assert model._first_budgets() == ([12] * 8 if is_replicated else [13, 13, 13, 13, 12, 12, 12, 12])
 

@@ -1,7 +1,7 @@
 """Settings of small Budgetrons, and streams for them.
 
-The settings are made without the planner (`sizes/plan.py`), so a change of the planner's constants does not change the
-tests that use them.
+The settings are made without the planner (`sizes/plan.py`), so tests with these settings do not depend on the planner's
+constants.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def small_settings(
     """Return settings with small parts of every kind. If `bins` or `frequencies` is 0, parts of that kind are left out.
 
     A model on sparse rows has a table only. `frequent` adds the parts for dense rows, which see the columns of
-    `frequent` that are below `d`. With `mixed`, the first filter learns by AdaGrad, and with two classes three filters
-    assume that some labels are random.
+    `frequent` that are below `d`. With `mixed`, the first filter learns by AdaGrad. With `mixed` and two classes, three
+    filters also assume that some labels are random.
     """
     if isinstance(graph, str):
         graph = GRAPHS[graph]

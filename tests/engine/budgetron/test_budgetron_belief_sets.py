@@ -1,4 +1,4 @@
-"""Which beliefs a Budgetron has in a small budget: fewer, so that tasks have rows and tables have cells."""
+"""Which beliefs a Budgetron has: fewer in a small budget than in a large one, which leaves bytes for rows and cells."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_tasks_have_own_weights_in_a_small_budget():
 
 
 def test_with_many_columns_filters_that_learn_by_adagrad_or_have_a_lapse_rate_are_left_out():
-    """With 100 columns and 4 MiB, rows with all beliefs would be too long for 200 tasks."""
+    """With 100 columns, task rows with all beliefs would be so long that 4 MiB had room for fewer than 200."""
     rng = np.random.default_rng(0)
     for d, has_them in ((10, True), (100, False)):
         model = Budgetron().fit(rng.normal(size=(20, d)), np.arange(20) % 2, tasks=np.arange(20) % 3)

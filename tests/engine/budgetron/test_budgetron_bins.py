@@ -1,4 +1,4 @@
-"""The beliefs on binned columns: their edges, their update by the formulas, and what they are for."""
+"""The beliefs on binned columns: their edges, their update by the formulas, and streams that need them."""
 
 from __future__ import annotations
 

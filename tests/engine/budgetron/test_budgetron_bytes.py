@@ -66,7 +66,7 @@ def test_budgets_are_kept_and_used(make_stream, budget):
 
 
 def test_a_budget_is_kept_if_beliefs_are_dropped_within_a_call():
-    """The rows of new tasks are reserved before the call, for all beliefs that there are then."""
+    """At the start of a call, the rows of new tasks are reserved, for all beliefs that the model has at that time."""
     rng, model = np.random.default_rng(1), Budgetron(budget="512 KiB")
     X, users = rng.normal(size=(300_000, 20)), rng.integers(100_000, size=300_000)
     own = np.random.default_rng(1001).normal(size=(100_000, 20))
@@ -110,7 +110,7 @@ def test_any_byte_budget_is_kept_or_refused(shape, budget, graph, all_graphs):
 
 
 def test_models_share_the_factor_of_their_graph(make_settings):
-    """A factor takes more than 100 bytes per task, and does not count as memory of a model."""
+    """A factor of A⁻¹ takes more than 100 bytes per task and does not count as memory of a model, so it is shared."""
     one, two = (native.Engine(make_settings("edges")) for _ in range(2))
     assert one._similarity is two._similarity
     graph = graphs.from_edges([(task, task + 1) for task in range(131)])

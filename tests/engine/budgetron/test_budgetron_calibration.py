@@ -88,7 +88,7 @@ def test_neither_scale_nor_lapse_rate_changes_the_predicted_class(outputs):
 
 
 def test_rare_labels_are_not_taken_for_random_ones():
-    """One label in a hundred is positive, and no margin is near 0. The curve without random labels gets most weight."""
+    """One label in a hundred is positive, and no margin is near 0. The curve without random labels has most weight."""
     rng = np.random.default_rng(5)
     m = rng.normal(size=(8000, 1)) - 5.0
     calibration, _ = calibrated(m, rng.random(8000) < 1 / (1 + np.exp(-m[:, 0])))
@@ -112,7 +112,10 @@ def test_a_new_calibration_corrects_nothing():
 
 
 def test_no_example_moves_the_calibration_far():
-    """A step is bounded even for a large margin and a huge weight of the example, and so are the scales after many."""
+    """One step is small, even for a large margin and a huge weight of the example.
+
+    After many steps, the scales are still within their limits.
+    """
     calibration = Calibration(1)
     calibration.learn(np.array([13.0]), 0, 1e9)
     for curve in calibration.curves:
@@ -121,7 +124,7 @@ def test_no_example_moves_the_calibration_far():
         calibration.learn(np.array([13.0]), 0, 1e9)
     assert min(curve.scale for curve in calibration.curves) == MIN_SCALE
     for curve in calibration.curves:
-        curve.scale = MAX_SCALE - 0.01  # further examples would raise it above the limit
+        curve.scale = MAX_SCALE - 0.01  # without the limit, further examples would raise the scale above it
     for _ in range(1000):
         calibration.learn(np.array([0.5]), 1, 1.0)
     assert max(curve.scale for curve in calibration.curves) == MAX_SCALE

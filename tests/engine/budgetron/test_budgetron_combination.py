@@ -77,7 +77,8 @@ def test_beliefs_with_opposite_errors_are_averaged():
 def test_the_combination_costs_little_where_one_belief_is_best():
     """One belief is right, and the others are noise.
 
-    Averaging m and z costs at most ln 2, and what `mixture.SHARE` costs: each step divides this share of the weight.
+    Averaging m and z costs at most ln 2, plus the cost of `mixture.SHARE`. This is the share of the weight that each
+    step divides equally.
     """
     rng = np.random.default_rng(2)
     f = rng.normal(scale=1.5, size=(3000, 6))
@@ -103,14 +104,14 @@ def test_coefficients_give_the_margin_where_all_beliefs_nearly_agree():
 def test_a_sleeping_belief_keeps_its_beta():
     rng = np.random.default_rng(5)
     combination, _, _ = run(rng.normal(size=(200, 3)), rng.integers(2, size=200))
-    combination.P[1, [0, 2]] = combination.P[[0, 2], 1] = 0.0  # so that the step of the others does not move β_1
+    combination.P[1, [0, 2]] = combination.P[[0, 2], 1] = 0.0  # so that a step of the awake beliefs does not move β_1
     before, awake = combination.beta.copy(), np.array([0, 2])
     combination.learn(np.log([[0.3, 0.7], [0.6, 0.4]]), awake, np.zeros(1), 1, 1.0)
     assert combination.beta[1] == before[1] and (combination.beta[awake] != before[awake]).all()
 
 
 def test_a_combination_of_three_classes():
-    """The labels follow twice the signal. Each of two beliefs is the signal plus own noise, so their sum is better."""
+    """The labels follow twice the signal. Two beliefs are the signal plus own noise, so their sum is better."""
     rng = np.random.default_rng(6)
     signal = rng.normal(size=(3000, 3))
     codes = (2 * signal + rng.gumbel(size=signal.shape)).argmax(axis=1)
@@ -132,7 +133,7 @@ def test_heavy_examples_and_confident_beliefs_keep_the_combination_finite():
     f = 30 * rng.normal(size=(2000, 4))  # often confident, and wrong half of the time
     combination, _, combined = run(f, rng.integers(2, size=2000), weight=1e9)
     assert np.isfinite(combination.P).all() and np.isfinite(combined).all()
-    # Before the probabilities of m and z are averaged, those below one in a million are set to one in a million.
+    # Before the probabilities of m and z are averaged, values below one in a million are raised to one in a million.
     assert np.abs(combination.beta).max() < 2 and np.abs(combined).max() <= -mixture.MIN_LOG_PROBABILITY + 1e-9
 
 

@@ -125,7 +125,10 @@ def test_the_core_equals_the_reference_with_few_and_many_columns(form, d, make_s
 @pytest.mark.parametrize("size", [1e-320, 1e-200, 1e30, 1e70])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, make_settings, stream, learn):
-    """Nothing overflows for values up to about 1e71, and typical sizes fit in float32."""
+    """Nothing overflows for values up to about 1e71.
+
+    The table stores typical sizes of values in float32, so it counts values above 1e38 as 1e38.
+    """
     settings = make_settings(is_sparse=is_sparse)
     X, codes, tasks = stream(60, is_sparse=is_sparse)
     X = X * size
@@ -136,7 +139,7 @@ def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, 
         for name, value in engine.state().items():
             assert np.isfinite(np.asarray(value, dtype=np.float64)).all(), name
     assert np.isfinite(results).all()
-    if size != 1e-320:  # the core flushes subnormal spreads to 0, the definition does not
+    if size != 1e-320:  # the core replaces subnormal spreads of columns by 0, the definition does not
         assert_close(*results, ROUNDED, "margins")
 
 

@@ -98,7 +98,7 @@ def test_own_weights_that_drift_are_followed():
 
 
 @needs_core
-def test_wrong_labels_cost_little_more_than_themselves():
+def test_a_lapse_rate_lowers_the_errors_if_some_labels_are_wrong():
     """5 % of the labels are wrong.
 
     Errors were 11.1 % without the filter that has a lapse rate, and 10.2 % with it. The limit is between them.

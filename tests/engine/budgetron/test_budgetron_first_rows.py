@@ -1,4 +1,7 @@
-"""A model on sparse rows keeps its first rows, plans its memory again from them, and learns them again."""
+"""A model on sparse rows keeps its first rows. Then it begins again: it plans its memory and learns them again.
+
+The second beginning has the same result as learning these rows in a new model with the same plan.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def block_of(X):
 
 
 def first_rows_of(X):
-    """Return the first rows of a stream that an engine keeps."""
+    """Return the rows that an engine keeps as first rows of the stream X."""
     block = block_of(sparse.csr_matrix(X))
     none = FirstRows.none(Budgetron()._settings(X, _two_classes(), Budgetron().graph)[0])
     return none.plus(block.part(0, none.room(block)))

@@ -21,7 +21,7 @@ ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_task_in_no_cluster_learns_as_without_clusters(kind, is_sparse, make_settings, learn, stream):
     X, codes, tasks = stream(200, is_sparse=is_sparse)
-    clustered = graphs.clusters({"ann": "a", "bob": "a"})  # none of the tasks
+    clustered = graphs.clusters({"ann": "a", "bob": "a"})  # no task of the stream
     settings = [make_settings(graph=graph, is_sparse=is_sparse) for graph in (graphs.complete(), clustered)]
     assert settings[1].parameters.clustered
     margins, margins_in_no_cluster = (learn(kind(each), X, codes, tasks)[0] for each in settings)
@@ -30,7 +30,7 @@ def test_a_task_in_no_cluster_learns_as_without_clusters(kind, is_sparse, make_s
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_rows_that_are_updated_often_are_kept(kind, make_settings, learn):
-    """A task that needs a row lowers the count of the first row of the queue, or evicts it if its count is 0."""
+    """A task that needs a row lowers the count of the queue's first row. If the count is 0, that row is evicted."""
     engine = kind(make_settings(max_task_rows=2))
     row = np.random.default_rng(0).normal(size=(1, 4))
     for task, queue in (
@@ -49,9 +49,9 @@ def test_most_tasks_keep_their_weights_where_there_are_slightly_more_tasks_than_
     rng, n_tasks = np.random.default_rng(0), 60
     X, tasks = rng.normal(size=(12_000, 5)), np.arange(12_000) % n_tasks
     y = (X * rng.normal(size=(n_tasks, 5))[tasks]).sum(axis=1) > 0
-    model = Budgetron(budget=200, kernel=None, max_task_rows=50)  # a number of examples: there are no short rows
+    model = Budgetron(budget=200, kernel=None, max_task_rows=50)  # a budget of examples has no short rows
     wrong = (model.predict_then_learn(X, y, tasks=tasks) > 0)[6000:] != y[6000:]
-    # Fifty tasks learn their own weights, and ten have only shared ones, which say nothing here.
+    # Fifty tasks learn their own weights. Ten tasks have only shared weights, which say nothing here.
     assert 0.05 < wrong.mean() < 0.2
 
 
@@ -59,8 +59,8 @@ def test_most_tasks_keep_their_weights_where_there_are_slightly_more_tasks_than_
 def test_a_forgotten_task_is_like_a_new_one(kind, make_settings, stream, learn):
     """A task that was forgotten has the margins of a new task.
 
-    The hashed arrays are so large that no two tasks share a number. The point of a new task in `Latent` depends on its
-    id, so there is no such part.
+    The hashed arrays are so large that no two tasks share a number. The latent part gives each new task a point that
+    depends on the task's id, so this model has no latent part.
     """
     cells = dict.fromkeys(("own_cells", "fourier_cells", "bin_cells"), 10**5)
     settings = make_settings(latent=0, **cells)
@@ -196,7 +196,7 @@ def test_similarities_have_the_right_signs(engine):
 def test_linear_weights_are_the_slopes_of_f(kind, make_settings, learn):
     """With one linear belief, linear weights are the slopes of the margin, here computed from differences of margins.
 
-    All weight of the calibration is on its first curve, because with the second the margin would not be linear.
+    All weight of the calibration is on its first curve, because with the second curve the margin would not be linear.
     """
     engine = kind(make_settings(frequencies=0, latent=0, bins=0, filters=[(1.0, 0.5, 0.0)]))
     X, y, tasks = opposed_tasks(200)

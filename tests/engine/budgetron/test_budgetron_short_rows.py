@@ -1,4 +1,7 @@
-"""Short rows: a linear filter that expects tasks to differ keeps the own weights of tasks without a row."""
+"""Short rows: the own weights of tasks that have no row.
+
+Only one linear filter has short rows, namely one that expects tasks to differ.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def short_row_of(state, task_id, n_slots):
 
 
 def row_of(state, task_id):
-    """The own weights of a task and their variances in its row, of the filter with short rows."""
+    """The own weights that the filter with short rows has in a task's row, and their variances."""
     at = np.asarray(state["row_id"]).tolist().index(task_id)
     row = np.asarray(state["row_values"]).reshape(len(state["row_id"]), -1)[at]
     first = 2 * (D + 1)
@@ -73,7 +76,10 @@ def test_an_evicted_row_is_kept_in_a_short_row_and_comes_back(kind):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_task_without_a_row_learns_in_its_short_row(kind):
-    """Two tasks have all rows. In its short row, a third task learns the same weights as in a model with three rows."""
+    """Two tasks have all rows, so a third task learns in its short row.
+
+    There it learns the same weights as in a model with three rows, where it has a row of its own.
+    """
     n_slots = 1000
     small, large = (kind(only_filters(max_task_rows=rows, short_rows=n_slots)) for rows in (2, 3))
     margins = []
@@ -185,7 +191,7 @@ def test_resizing_moves_rows_to_short_rows():
 
 
 def test_resizing_uses_the_bytes_of_dropped_parts_for_rows():
-    """Few beliefs are left, so all 300 rows fit into the smaller budget, whose plan has fewer than 200."""
+    """Few beliefs are left, so all 300 rows fit into the smaller budget, although its plan has fewer than 200 rows."""
     X, y, tasks = different_tasks(300, 6, 24_000, seed=2)
     model = Budgetron(budget="512 KiB").partial_fit(X, y, tasks=tasks)
     assert len(model.beliefs_) <= 2

@@ -1,7 +1,7 @@
 """A Budgetron gives bytes and time to the parts with the most weight.
 
-Parts get more frequencies on streams that are not linear, and the bytes of dropped parts. Parts that sleep learn only
-few examples.
+On streams that are not linear, parts get more frequencies. The bytes of dropped parts go to the heaviest part. Parts
+that sleep learn from only a few examples.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIZES = {"frequencies": PLANNED, "filter_frequencies": PLANNED, "bank_frequencie
 
 
 def circle_stream(n, seed=0):
-    """Return a stream whose label is whether a row is inside a circle, which no linear classifier separates."""
+    """Return a stream whose labels say whether a row is outside a circle. No linear classifier separates the labels."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     return X, ((X[:, :2] ** 2).sum(axis=1) > 1.4).astype(np.int32), rng.integers(5, size=n)
@@ -33,7 +33,7 @@ def circle_stream(n, seed=0):
 
 FILTERS = {2: "filter2_frequencies", 3: "filter3_frequencies", 4: "filter4_frequencies"}
 FOURIER_PARTS = FILTERS | {6: "adagrad0_frequencies", 7: "adagrad1_frequencies"}
-"""The array of the state with the frequencies of each part that has Fourier features, by the index of the part."""
+"""Index of a part with Fourier features → the array of the state that says how many frequencies the part has."""
 BEGIN = {name: first_frequencies(max(0, index - 2) if index in FILTERS else 0) for index, name in FOURIER_PARTS.items()}
 """How many frequencies each of these parts begins with."""
 
@@ -79,7 +79,7 @@ def test_both_engines_add_the_same_frequencies(form, make_settings, learn):
 
 
 def test_growing_leaves_margins_as_they_are():
-    """New weights are 0, and AdaGrad scales the others. `test_both_engines_add_the_same_frequencies` tests the core."""
+    """New weights are 0, and AdaGrad scales old ones. `test_both_engines_add_the_same_frequencies` tests the core."""
     rng = np.random.default_rng(3)
     kind = {"full_covariance": True, "shared": True, "own": False}
     filters = [Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, LIMIT, **kind, bank=bank) for bank in (0, 1)]
@@ -258,7 +258,7 @@ SLEEPING = 6  # AdaGrad at the first rate
 
 
 def with_a_sleeping_part(kind, settings, learn):
-    """Return an engine in which part SLEEPING has had little weight for SLEEP_AFTER examples, and 100 more examples."""
+    """Return an engine whose part SLEEPING has had little weight for SLEEP_AFTER examples, and 100 further examples."""
     X, codes, tasks = circle_stream(700)
     engine = kind(settings)
     learn(engine, X[:600], codes[:600], tasks[:600])

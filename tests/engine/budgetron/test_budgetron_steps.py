@@ -163,7 +163,7 @@ def test_one_row_of_huge_values_does_not_spoil_the_scales(index):
 
 @pytest.mark.parametrize("share", [0.02, 0.1])
 def test_codes_for_missing_values_do_not_compress_other_values(share):
-    """A code such as −999 for missing values must not compress the range of the others."""
+    """A code such as −999 for missing values must not compress the range of the other values."""
     rng = np.random.default_rng(1)
     column, missing = rng.normal(50, 2, size=4000), rng.random(4000) < share
     column[missing] = -999

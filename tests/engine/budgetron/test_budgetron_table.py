@@ -1,6 +1,6 @@
 """The table of a Budgetron for sparse rows: which features have cells, their own weights, steps and pairs.
 
-A row of `table_cells` has the typical size, the masses, the weights per belief, and their G.
+A row of `table_cells` has the typical size, the masses, the weights per belief, and their sums G of squared gradients.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def one_feature(index: int) -> sparse.csr_matrix:
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_frequent_feature_keeps_its_cell_and_rare_ones_give_way(kind, make_settings, learn):
-    """A table of one bucket: a feature is found by its tag, and new features take the cells of the lowest counts."""
+    """A table of one bucket: a feature is found by its tag, and a new feature takes a cell with the lowest count."""
     engine = kind(make_settings("pooled", is_sparse=True, d=5000, cells=WAYS))
     tag_of = lambda index: max(1, int(mix64(np.int64(index))) % TAGS)  # noqa: E731
     counts = lambda: {tags // (MAX_COUNT + 1): tags % (MAX_COUNT + 1) for tags in engine.state()["table_tags"].tolist()}  # noqa: E731
@@ -96,7 +96,7 @@ def test_a_first_small_gradient_makes_a_small_step(kind, make_settings, learn):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_steps_of_a_belief_on_sizes_do_not_shrink_to_nothing(kind, make_settings, learn):
-    """The sum of squares of this belief decays by 2 % per step. No gradient is above 1, so the sum stays below 50."""
+    """The sum of squared gradients of this belief decays by 2 % per step. No square is above 1: the sum is below 50."""
     engine = kind(make_settings("disconnected", is_sparse=True, d=10, cells=64))
     row = sparse.csr_matrix(([1.0], ([0], [3])), shape=(1, 10))
     for label in [0, 1] * 200:

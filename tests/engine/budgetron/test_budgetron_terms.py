@@ -26,7 +26,7 @@ def run_stream(kind, form, graph, n_outputs):
 
 
 def terms_of_rows(answer, X, d, outputs):
-    """Return the terms of each row, of shape (3, outputs, n)."""
+    """Return the terms of each row, of shape (3 sources, outputs, columns of the row and a constant)."""
     widths = np.diff(X.indptr) + 1 if hasattr(X, "indptr") else np.full(X.shape[0], d + 1)
     ends = np.cumsum(widths * 3 * outputs)
     return [part.reshape(3, outputs, -1) for part in np.split(answer["columns"], ends[:-1])]
@@ -97,7 +97,7 @@ def test_a_task_that_was_never_seen_has_nothing_of_its_own(kind):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_features_without_a_cell_add_nothing(kind):
-    """Features that were never learned have no cell. The table is so large that learned ones keep theirs."""
+    """Features that were never learned have no cell. The table is so large that learned features keep their cells."""
     settings = small_settings("complete", d=500, is_sparse=True, max_task_rows=5, cells=4096)
     engine = kind(settings)
     rng = np.random.default_rng(0)

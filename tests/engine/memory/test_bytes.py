@@ -151,7 +151,10 @@ def test_memory_is_bounded_on_a_stream_of_new_tasks(learner, budget, n_tasks):
 
 
 def names_bytes(model):
-    """An upper bound on the bytes of task names: 200 for each of 2 B + 65 names, where B is the capacity."""
+    """An upper bound on the bytes of task names: 200 for each of 2 B + 65 names, where B is the capacity.
+
+    With more than 2 B + 64 names, a model drops the names of tasks without stored examples.
+    """
     return (2 * model.capacity_ + 65) * 200
 
 

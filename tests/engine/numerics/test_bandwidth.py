@@ -91,7 +91,7 @@ def test_a_restored_engine_continues_to_estimate(rule, stop, kind):
 @pytest.mark.parametrize("eta", [0.0, 0.1])
 @pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
 def test_examples_that_become_dependent_are_projected(rule, eta, kind):
-    """With γ = 1/d the rows are far apart, and all mistakes are stored. With the estimated γ they are close."""
+    """With γ = 1/d no two rows are similar, and all mistakes are stored. With the estimated γ the rows are similar."""
     rng = np.random.default_rng(0)
     X = 1000.0 * rng.normal(size=(200, 1))
     codes, task_ids = rng.integers(2, size=200).astype(np.int32), np.zeros(200, dtype=np.int64)

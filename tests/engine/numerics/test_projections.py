@@ -33,7 +33,7 @@ def engine_of(rule, capacity, eta, n_outputs=1):
 def near_duplicates(rng, n, eta):
     """Return points so near to each other that δ is about η, whatever is stored. Condition numbers are up to B/η².
 
-    No point is far away, because then all others would be evicted one by one.
+    No point is far from the others: far points would stay stored, and the other points would be evicted one by one.
     """
     X = rng.normal(size=(n, N_FEATURES))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -42,7 +42,7 @@ def near_duplicates(rng, n, eta):
 
 
 def run(engine, updates, eta, seed=0):
-    """Learn random labels, about half of them mistakes, until there were `updates` updates. Return the generator."""
+    """Learn random labels, half of which are mistakes, until there were `updates` updates. Return the generator."""
     rng = np.random.default_rng(seed)
     n_updates = 0
     while n_updates < updates:

@@ -76,7 +76,10 @@ def test_float32_is_near_float64(rule, ratio):
 @pytest.mark.parametrize("ratio", [0.0, 1e3, 1e4])
 @pytest.mark.parametrize("rule", PROJECTING)
 def test_a_small_eta_with_float32_rows_gives_finite_margins(rule, ratio, eta):
-    """With near-duplicates and a small η, δ² of float32 rows is a rounding error. Dividing by it gives huge margins."""
+    """With near-duplicates in float32, a computed δ² may be nothing but rounding error.
+
+    If η is small, such a δ² may still be above η². A division by it would give huge margins.
+    """
     X, codes, task_ids = stream(1500, ratio, seed=1, spread=0.3)
     X[1::3] = X[::3]  # duplicates
     X[2::3] = (X[::3] + 1e-3 * np.sign(X[::3])).astype(np.float32)

@@ -1,8 +1,9 @@
-"""SharedProjectron in the core, if there may be at least four times as many task rows as slots.
+"""SharedProjectron in the core, if its settings allow at least 4 B task rows, where B is the number of slots.
 
-The core then keeps the Gram matrix of the weights instead of their squared norms. In a clique, it also logs evictions
-before it applies them to the rows. The results must agree with the NumPy definition, which does neither. A model that
-is saved and loaded must continue with the same bits, whatever the log contains.
+With enough task rows, the core keeps the Gram matrix of the weights instead of their squared norms. In a clique, it
+also logs evictions before it applies them to the rows. The results must agree with the NumPy definition, which has
+neither the matrix nor the log. A model that is saved and loaded must continue with the same bits, whatever the log
+contains.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ def test_saving_at_any_step_changes_no_bit(graph, limit, n_outputs, is_sparse):
             cut.margins(case.X[:20], case.task_ids[:20], case.clusters[:20])
             cut.active()
     assert same_bits(cut.state(), whole.state())
-    # Some cuts were between evictions of one log. With sparse rows there are none, because the pool is full before the
-    # slots, and then removing a slot empties the log.
+    # Some cuts were between evictions of one log. With sparse rows there are no such cuts: the pool is full before the
+    # slots are, and then the removal of a slot empties the log.
     assert len(logs) > 3 or limit == "few" or graph == "path" or is_sparse
 
 
@@ -182,7 +183,7 @@ def test_a_damaged_log_is_rejected():
     for name, arrays in damaged.items():
         with pytest.raises(ValueError, match=r"state\.table_"):
             SharedProjectron.verify(case.settings, state | arrays)
-        if name != "too many current rows":  # the core gets one flag per row
+        if name != "too many current rows":  # `restore` passes one flag per row, so the core does not get the others
             with pytest.raises(ValueError, match="saved model"):
                 native.Engine.restore(case.settings, state | arrays)
 
@@ -197,8 +198,8 @@ def test_many_rows_stay_within_the_planned_bytes():
             assert engine.memory_bytes() <= bound <= 1.6 * engine.memory_bytes() + 24 * 1024
 
 
-# The log is applied when enough rows are `current`, which means that they already include the logged evictions, or when
-# it has 48 slots. The first happens with few rows, the second with many.
+# A row is `current` if it already includes the logged evictions. The log is applied when enough rows are current, or
+# when the log has 48 slots. The first happens with few rows, the second with many.
 @pytest.mark.parametrize(("capacity", "max_rows", "n", "largest_log"), [(20, 80, 6000, 3), (120, 4800, 11_000, 47)])
 def test_the_weights_of_a_long_stream_do_not_drift(capacity, max_rows, n, largest_log):
     """The Gram matrix is never recomputed. After thousands of evictions it must still agree with the rows."""

@@ -38,7 +38,7 @@ def test_the_largest_sample_weight_gives_finite_probabilities():
 
 
 def decaying_engine(kind, steps):
-    """Yield an engine after every 40 examples. Then two new tasks replace the old ones, whose rows only shrink."""
+    """Yield an engine after every 40 examples. Each 40 are of two new tasks; the rows of earlier tasks only shrink."""
     settings = make_settings(
         rule="shared_projectron", kernel=kernels.Gaussian(200.0), graph=graphs.complete(), n_features=2, capacity=6,
         eta=0.05, max_task_rows=200,
@@ -69,7 +69,7 @@ def test_task_rows_do_not_decay_to_subnormal_numbers_on_long_streams():
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_forgetron_with_negligible_weights_still_learns(kind):
-    """All weights of a Forgetron shrink by a common factor. When it is applied, the oldest weights may be tiny."""
+    """All weights of a Forgetron shrink by a common factor. When the factor is applied, old weights may become tiny."""
     settings = make_settings(
         rule="forgetron", kernel=kernels.Gaussian(1.0), graph=graphs.complete(), n_features=1, capacity=3
     )  # fmt: skip

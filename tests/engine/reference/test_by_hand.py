@@ -110,8 +110,8 @@ def test_a_distance_of_exactly_eta_is_projected(run):
 @pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
 def test_projectron_evicts(run, rule):
     # B = 2 holds a = (1,0,0) and b = (0,2,0), both +. x_t = (−1,−4,2)+: f = −1 − 8 < 0; δ² = 4: stored.
-    # Distance of a from the span of b and x_t, which is that of (0,1,0) and (−1,0,2): 2/√5.
-    # Distance of b from the span of a and x_t, which is that of (1,0,0) and (0,−2,1): 2·1/√5.
+    # Distance of a from the span of b and x_t, which is the span of (0,1,0) and (−1,0,2): 2/√5.
+    # Distance of b from the span of a and x_t, which is the span of (1,0,0) and (0,−2,1): 2·1/√5.
     # A tie: a is older, so it is evicted. Its projection is ⟨a,(−1,0,2)⟩/5 = −1/5 of (−1,0,2) = x_t + 2b.
     # So b is left with 1 − 2/5 and x_t, in slot 0, with 1 − 1/5.
     model = run(rule, 3, capacity=2, eta=0.1)

@@ -1,4 +1,7 @@
-"""Properties of the five rules of the paper: stores, classes, budgets, states, forgetting, unusual instances."""
+"""Properties of the paper's four rules and of the Perceptron, their baseline.
+
+The tests are about stores, classes, budgets, states, forgetting, and unusual instances.
+"""
 
 from __future__ import annotations
 

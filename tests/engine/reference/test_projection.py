@@ -35,7 +35,7 @@ def test_alpha_and_delta_are_those_of_least_squares():
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_every_step_of_budget_projectron(run, stream, n_outputs):
-    """A projection loses exactly the residual of least squares, and an eviction changes the weights least."""
+    """A projection loses exactly the residual of least squares. Each eviction changes the weights by the least."""
     n, B, eta = 220, 10, 0.25
     X, codes, tasks = stream(n, 6, n_tasks=4, n_classes=max(n_outputs, 2))
     features = np.array([np.kron(np.linalg.cholesky(PATH)[i], x) for x, i in zip(X, tasks, strict=True)])
@@ -98,8 +98,9 @@ def test_ties_go_to_the_lowest_arrival(run):
 def test_the_pool_is_freed_by_projection_before_a_new_example_is_stored(run, rule):
     # Stored, all positive: a = (1,0,0,…), b = (−1,1,0,…), c = (0,0,1,…). They have 4 non-zeros, in a pool of 6.
     # The new example (0,0,0,1,1,1), also positive, would make 7.
-    # Distances from the span of the others: a from that of b: 1/√2; b from that of a: 1; c: 1. All |β| = 1:
-    # a is evicted. Its projection is ⟨a,b⟩/‖b‖² b = −½b, so b is left with ½. Then 3 + 3 non-zeros fit.
+    # The distance of a from the span of b and c is 1/√2, of b from the span of a and c 1, and of c from the span of a
+    # and b 1. All |β| are 1, so a is evicted. Its projection is ⟨a,b⟩/‖b‖² b = −½b, so b is left with ½. Then 3 + 3
+    # non-zeros fit.
     model = run(rule, 6, sparse=True, capacity=9, pool=6, eta=0.01)
     X = [[1, 0, 0, 0, 0, 0], [-1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]
     _, flags = model.learn(X, [1, 1, 1, 1])

@@ -9,7 +9,7 @@ from budgetron import graphs
 
 PATH = np.linalg.inv(np.eye(4) + np.array([[1, -1, 0, 0], [-1, 2, -1, 0], [0, -1, 2, -1], [0, 0, -1, 1.0]]))
 BLOCKS = np.array([[1, 0.5, 0, 0], [0.5, 1, 0, 0], [0, 0, 1, 0.5], [0, 0, 0.5, 1]])
-GRAPHS = {  # the graph, A⁻¹ over its tasks, and whether all of them count in the norm (else those with a row)
+GRAPHS = {  # the graph, A⁻¹ over its tasks, and whether all tasks count in the norm (otherwise only those with a row)
     "complete, seven of which four appear": (graphs.complete(n_tasks=7), (np.eye(7) + 1) / 8, True),
     "complete, open": (graphs.complete(), (np.eye(4) + 1) / 2, False),
     "weakly coupled": (graphs.complete(coupling=0.25), 0.8 * np.eye(4) + 0.2, False),

@@ -30,7 +30,10 @@ def test_equal_names_are_one_task(learner):
 
 
 def test_without_tasks_all_examples_are_of_one_task(storing_learner):
-    """This does not hold for a Budgetron: without tasks, it uses the bytes of task rows for its shared part."""
+    """This does not hold for a Budgetron, which `storing_learner` leaves out.
+
+    Without tasks, a Budgetron uses the bytes of task rows for its shared part.
+    """
     learner = storing_learner
     without_tasks, with_task_0 = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, tasks=[0] * N)
     assert_same_model(without_tasks, with_task_0)

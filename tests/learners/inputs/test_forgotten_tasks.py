@@ -1,4 +1,4 @@
-"""A call that omits `tasks=` is rejected by a model that was trained with tasks, and accepted by one that was not."""
+"""A call that omits `tasks=` is rejected by a model that was trained with tasks, and accepted by other models."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_refused_block_with_tasks_does_not_make_tasks_required(learner):
     model = created(learner).partial_fit(X, Y)
     with pytest.raises(InputError, match="finite"):
         model.partial_fit(np.full((2, 3), np.nan), Y[:2], tasks=["a", "b"])
-    model.predict(X, tasks=["a"] * 60)  # nor does a prediction with tasks
+    model.predict(X, tasks=["a"] * 60)  # a prediction with tasks does not make them required either
     assert len(model.predict(X)) == 60
 
 

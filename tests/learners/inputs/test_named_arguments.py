@@ -1,4 +1,4 @@
-"""Calls with an unknown argument, or without the name of one that must be named, get an error with a remedy."""
+"""Calls with an unknown argument, or with a positional argument that must be named, get an error with a remedy."""
 
 from __future__ import annotations
 

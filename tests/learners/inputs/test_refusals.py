@@ -1,4 +1,7 @@
-"""Every kind of bad input: an error in three parts, and a model that is unchanged bit for bit."""
+"""Every kind of bad input raises an error in three parts, and leaves the model unchanged bit for bit.
+
+The parts are: which parameter of which learner; what it must be; and what came.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single rows and dicts take a shortcut through the core, with results that equal those of blocks bit for bit."""
+"""Single rows and dicts take a shortcut through the core. The results equal the results of blocks bit for bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = RNG.normal(size=(60, 4))
 Y = (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
-class Colour(str, enum.Enum):  # noqa: UP042 (equal to "red", but another task)
+class Colour(str, enum.Enum):  # noqa: UP042 (a member is equal to "red", but names another task)
     RED = "red"
 
 

@@ -84,7 +84,7 @@ def test_every_message_is_learned_once_although_the_service_is_killed(broker, tm
     arguments = (LEARNER, "--consume", f"{broker}/{stream}", "--snapshot-every", 250)
     for kill in range(kills):
         with running(tmp_path / "data", *arguments) as service:
-            # The service is killed after it has learned an example of this part, at any position.
+            # Wait until the service has learned at least one example of this part. How many more it has learned varies.
             until(lambda service=service, kill=kill: n_learned(service) > kill * part)
             publish(broker, stream, messages[part * (kill + 1) : part * (kill + 2)], create=False)
             service.kill()

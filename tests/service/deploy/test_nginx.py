@@ -92,7 +92,7 @@ SPAM = {"examples": [{"features": [1.0, 2.0], "label": "spam", "task": "ann"},
 
 
 def request_until_admitted(client, method, path, **options):
-    """Repeat a request while nginx limits the rate, because other tests of this file use the same address."""
+    """Repeat a request until nginx does not answer 429. All tests of this file share the rate limit of one address."""
     answers = []
 
     def answered():
@@ -132,7 +132,7 @@ def test_large_headers_and_bodies_are_rejected_by_nginx(client):
 
 @pytest.mark.parametrize("path", ["/v1/learn", "/v1/predict", "/v1/snapshot", "/v1/versions/v2"])
 def test_streams_and_model_files_may_be_longer_than_other_bodies(deployed, path):
-    """nginx checks the header Content-Length, so one line of the body is enough. A 401 comes from the service."""
+    """nginx checks the header Content-Length, so one line of the body is enough. A 401 is sent by the service."""
     url, certificate, *_ = deployed
     host, port = url.removeprefix("https://").split(":")
     line = json.dumps({"features": [1.5, 2.5], "task": "ann"}).encode() + b"\n"
@@ -155,7 +155,7 @@ def test_streams_and_model_files_may_be_longer_than_other_bodies(deployed, path)
 
 
 def test_a_burst_gets_429_with_retry_after(deployed, client):
-    """How many requests exceed the rate depends on the machine, so requests are sent until one is refused."""
+    """How many requests reach the limit depends on the machine, so threads send requests until one is refused."""
     answers = [request_until_admitted(client, "GET", "/healthz")]
 
     def send_many():

@@ -127,14 +127,14 @@ def test_the_unit_is_valid_and_hardened(tmp_path):
     text = (DEPLOY / "budgetron.service").read_text()
     check_flags(re.search(r"^ExecStart=(.*)$", text, re.M)[1].split())
     unit = tmp_path / "budgetron.service"
-    unit.write_text(text.replace("/opt/budgetron/bin/budgetron", "/bin/true"))  # verify looks for the program
+    unit.write_text(text.replace("/opt/budgetron/bin/budgetron", "/bin/true"))  # the program must exist
     status, output = run(analyze, "verify", unit)
     ours = [line for line in output.splitlines() if "budgetron" in line]
     assert status == 0 or not ours, output
     status, output = run(analyze, "security", "--offline=true", "--threshold=20", unit)
     if "Unknown" in output or "unrecognized option" in output:
         pytest.skip("this systemd-analyze does not check files")
-    assert status == 0, output[-500:]  # an exposure of 2.0 or less, of 10
+    assert status == 0, output[-500:]  # an exposure of at most 2.0 out of 10
 
 
 def test_the_manifests_follow_the_schemas_of_kubernetes():

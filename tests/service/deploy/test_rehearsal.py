@@ -81,7 +81,7 @@ def lines(text):
 
 
 def end_session(process, nginx):
-    """End the processes that a failed script leaves: its process group, and nginx, which has its own."""
+    """End the processes that a failed script leaves: its process group, and nginx, which has a group of its own."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""Read the state of a service, restore, forget, back up, and open its pages."""
+"""Administration over HTTP: read the state, restore a model, forget a task, back up, and open the pages."""
 
 from __future__ import annotations
 

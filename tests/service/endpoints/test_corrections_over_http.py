@@ -53,7 +53,7 @@ def test_labels_are_corrected_or_withdrawn_by_key_by_id_and_by_position(service,
     for _ in range(2):  # a retry gets the same answer
         answer = client.post("/v1/feedback", json={"id": prediction_id, "withdraw": True})
         assert answer.status_code == 200 and answer.json()["status"] == "withdrawn"
-    for label in ("ham", "spam"):  # no label can come after the withdrawal, and the message does not advise to try
+    for label in ("ham", "spam"):  # refused after the withdrawal, and the message does not suggest a correction
         verdict = {"id": prediction_id, "label": label}
         (in_list,) = client.post("/v1/feedback", json={"feedback": [verdict]}).json()["feedback"]
         messages = [in_list["message"]] + [

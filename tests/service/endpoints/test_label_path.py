@@ -1,4 +1,4 @@
-"""One label from HTTP to disk and back: checked once, and through at most fifteen files, which CONTRIBUTING lists."""
+"""A label goes from HTTP to disk and back through at most 15 files, which CONTRIBUTING lists, and is checked once."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from budgetron import Budgetron, io
 
 @pytest.fixture(scope="module")
 def client_and_file(tmp_path_factory):
-    """A client of a service with three models, and the file of the models `default` and `learning`.
+    """A client of a service with three models, and the model file from which `default` and `learning` start.
 
-    This file is of a model that learned nested objects and boolean labels. The model `hashed` hashes names. The tests
-    can run in any order: `default` learns nothing more, and only one test uses `hashed`.
+    The model in this file has learned nested objects and boolean labels. The third model, `hashed`, hashes names. The
+    tests can run in any order: `default` learns nothing more, and only one test uses `hashed`.
     """
     folder = tmp_path_factory.mktemp("names")
     rows = [{"user": f"u{i % 3}", "geo": {"lat": i % 7, "at": {"hour": i % 5}}, "tags": ["a", "b"][: i % 3],

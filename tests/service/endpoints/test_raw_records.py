@@ -1,6 +1,6 @@
 """A model that was trained on a file accepts the file's columns over HTTP.
 
-It keeps updating the scales of the columns, even after a kill.
+Learning updates the scales of the columns, and a kill does not lose these updates.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_records_are_encoded_and_learned_as_from_the_file_and_survive_a_kill(tmp
         X = columns.encode(RECORDS, learn=True)
         assert margins == local.predict_then_learn(X, ["spam"] * 5, tasks=["bob"] * 5).tolist()
         refused = client.post("/v1/learn", json={"features": {"size": 9e9}, "label": "egg", "task": "bob"})
-        assert refused.status_code == 422, refused.text  # so the scales must not change either
+        assert refused.status_code == 422, refused.text  # so the scales must not change
         assert client.get("/v1/snapshot").content == content_of(local)
         assert {"column", "role", "kind"} <= client.get("/v1/model").json()["columns"][0].keys()
     service.kill()

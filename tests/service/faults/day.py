@@ -183,7 +183,7 @@ class Day:
         self.history.record("ready")
 
     def _replace_model(self):
-        """Download the model, let it keep learning, and upload the file, which undoes what it learned in between."""
+        """Download the model, let the service learn more, and upload the file, which undoes what was learned since."""
         with self._admin() as client, self._senders_paused():
             client.snapshot(self.folder / "model")
         time.sleep(0.05)
@@ -206,7 +206,7 @@ class Day:
                 self._kill()
 
     def _restore_backup(self):
-        """Go back to the last backup, as an operator does, and let the senders replay what it does not have."""
+        """Restore the last backup, as an operator does. The senders then repeat the examples that the backup lacks."""
         if self.backup is None:
             self._back_up()
         path, position = self.backup

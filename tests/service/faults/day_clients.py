@@ -17,8 +17,8 @@ import numpy as np
 from budgetron.client import Client, ServiceFailed, ServiceRefused, Unreachable
 
 TRANSIENT_STATUSES = (401, 503, 507)  # statuses while keys change, the service restarts, or the disk is full
-# Seconds. The service reuses an answer of /readyz for one second. During a long commit, it answers with the outcome of
-# the commit before; for that, `Probe.oldest_state` adds the time that requests take.
+# Seconds. The service reuses an answer of /readyz for one second, and another second is to spare. During a long commit,
+# it answers with the outcome of the commit before. `Probe.oldest_state` therefore adds the time that requests take.
 READY_AGE = 2.0
 
 
@@ -185,7 +185,7 @@ class Probe(Sender):
 class SlowStream(threading.Thread):
     """Sends a stream with an idempotency key slowly, and repeats it until it is acknowledged.
 
-    The first attempt sends only `first_lines`, and disconnects in the middle of the next one.
+    The first attempt sends the first `first_lines` lines, and disconnects in the middle of the line after them.
     """
 
     def __init__(self, day, number, n=12):

@@ -134,7 +134,7 @@ def run(folder, kills, seed=0, between=(0.02, 0.5)):
     """Kill the service `kills` times, then compare the models. Returns statistics of the run.
 
     Every second process has acknowledged an example before it is killed, however slow the machine is. Each other
-    process is killed at any moment.
+    process is killed after a random time, perhaps before it has acknowledged anything.
     """
     rng = random.Random(seed)
     options = ("--snapshot-every", 25)  # so frequent that some kills interrupt a snapshot or the trimming of the log

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a disk is filled with prlimit, which Linux has")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a disk is filled with prlimit, which only Linux has")
 
 
 def test_nothing_is_lost_in_a_day_with_a_few_faults_of_every_kind(tmp_path):

@@ -71,7 +71,7 @@ def test_connections_per_address_are_limited():
     connections = Connections(100, 1.0, per_address=2, is_trusted=lambda peer: peer == "10.0.0.1")
     connections_of_client = [FakeConnection("192.0.2.1", port) for port in range(6)]
     accepted = [connections.add(connection) for connection in connections_of_client]
-    assert accepted == [True] * 4 + [False] * 2  # the last two accepted ones get a 503 with the reason
+    assert accepted == [True] * 4 + [False] * 2  # the last two of the accepted connections get a 503 with the reason
     assert [connection.is_reserved for connection in connections_of_client[:4]] == [False, False, True, True]
     proxy = [FakeConnection("10.0.0.1", port) for port in range(6)]
     assert all(connections.add(connection) and not connection.is_reserved for connection in proxy)
@@ -100,7 +100,7 @@ def test_the_slow_log_is_bounded_and_says_how_much_it_left_out(monkeypatch):
     assert len(lines) == slow_log.MAX_LINES + 2
 
 
-def test_requests_for_the_limits_over_the_rate_get_429_if_no_key_can_be_read(tmp_path, monkeypatch):
+def test_reading_the_limits_is_rate_limited_if_no_key_can_be_read(tmp_path, monkeypatch):
     """The rate does not apply to administrators, but without the key file nobody is known to be an administrator."""
     api_keys.add(tmp_path / "keys", "admin", "admin")
     service = Service(ServiceSettings(tmp_path / "data", keys=tmp_path / "keys"), {})
@@ -138,7 +138,7 @@ def test_limits_are_changed_at_run_time_and_recorded(proxied):
         assert client.put("/v1/limits", json={"address_rate": -1}).status_code == 400
         changed = client.put("/v1/limits", json={"address_rate": 0.01}, headers=sent_from("203.0.113.5"))
         assert changed.status_code == 200 and changed.json()["address_rate"] == 0.01
-        # A new bucket holds the requests of two seconds. A request that costs more than that leaves a debt.
+        # At this rate a full bucket holds 0.02 requests. Every request takes 1, and so leaves a debt.
         assert client.get("/v1/models", headers=sent_from("192.0.2.1")).status_code == 200
         refused = client.get("/v1/models", headers=sent_from("192.0.2.1"))
         assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
@@ -148,6 +148,7 @@ def test_limits_are_changed_at_run_time_and_recorded(proxied):
         assert client.get("/healthz", headers=sent_from("192.0.2.1")).status_code == 200
         assert client.get("/v1/limits", headers=sent_from("192.0.2.1")).status_code == 200  # never limited
         assert client.get("/v1/models", headers=sent_from("192.0.2.2")).status_code == 200  # another client
+        # The address is new, but counting the request empties its bucket before the 30 examples are counted.
         many = {"examples": [{"features": [1.0], "label": i % 2} for i in range(30)]}
         assert client.post("/v1/learn", json=many, headers=sent_from("192.0.2.3")).status_code == 429
         reset = client.put("/v1/limits", json={"address_rate": 0, "slow_seconds": 0}, headers=sent_from("203.0.113.6"))

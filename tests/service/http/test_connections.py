@@ -96,7 +96,7 @@ def test_idle_connections_are_dropped_and_others_take_their_place(tmp_path):
 
 
 class FakeTransport(asyncio.Transport):
-    """A transport whose client has not read this many bytes."""
+    """A transport with `n_unread` bytes that its client has not read."""
 
     def __init__(self, n_unread):
         super().__init__()
@@ -123,7 +123,7 @@ def test_a_response_must_be_read_at_one_kilobyte_per_second(limit, seconds, rate
     assert asyncio.run(read_until_deadline()) == is_aborted
 
 
-def test_the_limit_of_open_files_does_not_come_before_that_of_connections(tmp_path):
+def test_the_service_raises_its_limit_of_open_files_for_its_connections(tmp_path):
     with limited_service(tmp_path, connections=300) as url, contextlib.ExitStack() as stack:
         for _ in range(299):
             stack.enter_context(connect(url))

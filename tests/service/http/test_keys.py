@@ -1,4 +1,4 @@
-"""API keys: no operation works without a key of its role, and no key is written to a log or file."""
+"""API keys: no operation works without a key of a sufficient role, and no key is written to a log or file."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_bodies_and_lines_that_are_too_long_are_refused(client):
 
 
 def test_invented_methods_do_not_add_metrics(client):
-    """Otherwise a client could fill the memory of the service with labels."""
+    """Otherwise a client could fill the memory of the service with new labels of metrics."""
     assert client.request("INVENTED", "/nowhere").status_code == 404
     text = client.get("/metrics").text
     assert 'method="other",route="unknown",status="404"' in text and "INVENTED" not in text
@@ -148,7 +148,7 @@ def test_bytes_that_are_not_http_do_no_harm(service, client):
 def test_random_requests_crash_nothing_and_use_no_more_memory(service, client, n):
     """Send random requests, most of them nearly valid, some cut or changed.
 
-    Memory is measured after a third of the requests, so that one-time allocations do not count, and at the end.
+    Memory is measured twice: after a third of the requests, when one-time allocations have been made, and at the end.
     """
     rng = random.Random(1)
     client.get("/v1/model")

@@ -1,4 +1,4 @@
-"""Every exception class has its HTTP status: 4xx for wrong input, 5xx for operational failures and what shards lack."""
+"""Every exception class has its HTTP status: 4xx for wrong input, 5xx for failures and for what shards cannot do."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_table_names_every_class_that_a_handler_may_raise():
     classes = {kind for kind in _subclasses(BudgetronError) if kind.__module__.startswith("budgetron.")}
     client = {kind for kind in classes if kind.__module__.startswith("budgetron.client.")}  # raised by the client
     private = {kind for kind in classes if kind.__name__.startswith("_")}
-    # No handler raises the four classes added here: HTTPProblem has its own status, only `budgetron.checks` raises
+    # The table need not name four more classes: HTTPProblem has its own status, only `budgetron.checks` raises
     # LawBroken, callers of `encode_name` catch NoJSON, and readers of files catch InvalidLine.
     assert classes - client - private - {HTTPProblem, InvalidLine, LawBroken, NoJSON} <= STATUSES.keys()
 

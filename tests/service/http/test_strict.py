@@ -73,7 +73,7 @@ VALUES = st.recursive(
 
 
 def as_json(value):
-    """The JSON text of a value, in which a list of pairs becomes an object, and whether an object has a name twice."""
+    """The JSON text of a value, and whether an object in it has a name twice. A list of pairs becomes an object."""
     if isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
         parts = [(json.dumps(name), *as_json(inner)) for name, inner in value]
         twice = len({name for name, _ in value}) < len(value) or any(inner for _, _, inner in parts)
@@ -106,8 +106,8 @@ def test_usual_bodies_are_recognised_without_a_second_parser(body, monkeypatch):
     monkeypatch.setattr(wire.json, "loads", lambda *_, **__: calls.append(1))
     content = json.dumps(body).encode()
     wire.learn_request.decode(content)
-    # A field that is decoded as None may be missing in the text, so its colon is not expected. A null that was sent
-    # has a colon, so that body is parsed a second time.
+    # The decoder parses a body again if it has more colons than the decoded value needs. A field that is decoded as
+    # None may be missing in the body, so it needs no colon. A body with a null has that colon, so it is parsed again.
     assert len(calls) == (body.get("task", "") is None)
     monkeypatch.undo()
     name = next(iter(body))

@@ -110,7 +110,7 @@ class OnDisk(Introspection, ABC):
 
         There are two exceptions. With ``shares="demand"``, the examples and mistakes for the next rebalancing are
         counted from the load on. In a `ReplicatedModel`, what the replicas learned between the last exchange and the
-        save is not exchanged, or only in part. Call `rebalance` or `exchange` before you save it.
+        save is not exchanged, or only in part. To avoid this, call `rebalance` or `exchange` before `save`.
 
         `options` are parameters such as `workers` and `directory`. If `source` is a live directory, a copy of its
         current state is loaded, and the process that owns the directory is not disturbed.

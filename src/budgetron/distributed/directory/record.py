@@ -41,7 +41,7 @@ class DirectoryRecord(msgspec.Struct, forbid_unknown_fields=True):
     shards: int
     shares: str
     pins: list[tuple[Any, int]]
-    budget: int | str | None  # the total budget; in format 1, for a ReplicatedModel, that of each replica
+    budget: int | str | None  # the total budget; in format 1 of a ReplicatedModel, the budget of each replica
     # The prototype of `input_validation`: a learner that has parameters, graph, classes and kernel, but has learned
     # nothing. The file calls it "door", as format 1 did, because directories of every version must open.
     prototype: ShardFile = msgspec.field(name="door")

@@ -1,20 +1,20 @@
 """The exchange between replicas: extract the shared part of each, combine them, and put the results back.
 
 `ReplicatedModel.exchange` calls this. Every replica g has a part that its tasks share, and a part per task. At an
-exchange the shared part of g is combined with those of the other replicas h. Here θ are the weights of a filter (one of
-the Bayesian models that a Budgetron mixes), P is their covariance and Λ its inverse, the precision:
+exchange the shared part of g is combined with the shared parts of the other replicas h. Here θ are the weights of a
+filter (one of the Bayesian models that a Budgetron mixes), P is their covariance, and Λ = P⁻¹ is the precision:
 
     SharedProjectron    s_g, the weights over its stored examples S_g, summed over all tasks:
                         s_g ← the mean of proj_g(s_h) over all h,
                         proj_g(s_h) = H_g⁻¹ K'(S_g, S_h) s_h, the projection on the span of S_g
     Budgetron, filters  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
                         where Δ is the change since the last exchange, so that each row is counted once
-    Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0) or learn by
-                        AdaGrad, of the other AdaGrad models, and of the learned dimensions. Step sizes and variances
-                        are not exchanged
+    Budgetron, others   the mean over all replicas: of the weights of filters that keep adapting (floor > 0) or learn by
+                        AdaGrad, of the weights of the other AdaGrad models, and of the learned dimensions
+                        (`parts.latent`). Step sizes and variances are not exchanged
     Budgetron, table    the hashed table of sparse rows, and binned columns: sums add up, and weights become the mean,
     and bins            weighted by how much each replica has learned about a feature (`keyed_weights`)
-    Budgetron, columns  centre and spread of every column: the mean, weighted by rows
+    Budgetron, columns  the estimates of every column (centre, spread, mean, variance): pooled, weighted by rows
 
 The mean is taken instead of the sum, because all replicas estimate the same function, each from its own rows. A sum
 would count this function once per replica. The weights with which a Budgetron mixes its models, and everything that
@@ -48,7 +48,8 @@ from budgetron.kernels import Kernel
 
 Array = NDArray[np.float64]
 FilterParts = dict[str, tuple[Array, Array]]
-# Relative to the diagonal of H. It is tiny, because mistakes near the span of the stored examples are not stored.
+# Added to the diagonal of H, relative to its largest value. A tiny number is enough, because mistakes near the span of
+# the stored examples are not stored, so H is usually far from singular.
 JITTER = 1e-10
 # The arrays of a Budgetron that replicas average, and its estimates of columns.
 MEANS = ("latent_weights", "latent_dimensions")
@@ -62,7 +63,7 @@ class SharedPart:
 
     rows: Any = None  # the stored examples of a SharedProjectron
     weights: Array | None = None  # its weights over them, (outputs, n)
-    filters: FilterParts = field(default_factory=dict)  # θ: (outputs, features), P: its covariance or the diagonal
+    filters: FilterParts = field(default_factory=dict)  # θ (outputs, features), and P or its diagonal
     means: dict[str, Array] = field(default_factory=dict)  # arrays that replicas average
     columns: tuple[int, Array] | None = None  # rows seen, and the estimates in the order of COLUMNS
     keyed: dict[str, KeyedWeights] = field(default_factory=dict)  # of the hashed table and the binned columns
@@ -110,8 +111,8 @@ def baseline_bytes(settings: Any, replicas: int) -> int:
 def common_settings(settings: Any, rows: Any, compiled: bool) -> Any:
     """Return the settings that all replicas share.
 
-    `settings` are those of a single model that starts with these rows of the first block. `compiled` says whether the
-    engine is the compiled one.
+    `settings` are the settings of a single model that starts with these rows of the first block. `compiled` says
+    whether the engine is the compiled one.
     """
     return EXCHANGES[settings.rule].common_settings(settings, rows, compiled)
 
@@ -323,7 +324,7 @@ def _times(theta: Array, P: Array) -> Array:
 def _pool_columns(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None:
     """The estimates of the columns, weighted by rows over all replicas.
 
-    The count is still that of the replica itself, because it is the replica's weight at the next exchange.
+    The returned count is still the replica's own number of rows, its weight at the next exchange.
     """
     own = now[g].columns
     if own is None or own[0] < MIN_ROWS:

@@ -2,7 +2,7 @@
 
 A key is a cell of a hashed table, a bin of a column, or a pair of bins. Every key has weights, which a learner has
 adapted. Most keys also have sums, which grow with each example. At an exchange, x_h are the numbers of a key in
-replica h, and x₀ those of the baseline, which is the result of the last exchange:
+replica h, and x₀ its numbers in the baseline, which is the result of the last exchange:
 
     sums      x₀ + Σ_h (x_h − x₀), so that each example is counted once
     weights   Σ_h a_h x_h / Σ_h a_h, where a_h says how much replica h has learned about the key since the last exchange
@@ -10,8 +10,9 @@ replica h, and x₀ those of the baseline, which is the result of the last excha
 a_h is the increase of the *amount* of the key: the total of its sums, or, if it has none, its sum of squared gradients.
 So a replica that has not seen a feature does not change its weights, and a feature that only one replica has seen gets
 the weights of that replica. The mean is taken, because R replicas may all correct the same error, and the sum of their
-changes would correct it R times. Sums of squared gradients are averaged too: their sum over the replicas would make the
-steps as small as if the mean weights had taken the steps of all replicas.
+changes would correct it R times. Sums of squared gradients are averaged too: the larger they are, the smaller the next
+steps. Their sum over the replicas would make the steps too small, because the mean weights have moved only about as far
+as the weights of one replica.
 
 A cell may have lost its feature since the last exchange, and been given to the same feature again. Then one of its sums
 may be less than in the baseline, although sums otherwise only grow, and everything in the cell counts as new.
@@ -28,7 +29,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 MAX_SUM = 2.0**24
-"""No sum in float32 grows beyond this, because an example adds at most 1. Model files with larger sums are rejected."""
+"""No sum in float32 grows beyond this: an example adds at most 1, and float32 rounds 2²⁴ + 1 to 2²⁴. Model files with
+larger sums are rejected."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,11 @@ class KeyedWeights:
 
 
 def baseline(parts: Sequence[KeyedWeights]) -> KeyedWeights:
-    """The last common state of replicas, as far as known: the smallest sums, and the weights of the smallest amount.
+    """The last common state of replicas, as far as known.
 
+    For each key, it has the smallest sums of all replicas, and the weights of the replica with the smallest amount.
     Right after an exchange, all replicas have the same numbers. If they have learned since then, for example before the
-    coordinator was restarted, sums have only grown. So the smallest ones are closest to those of the exchange.
+    coordinator was restarted, sums have only grown. So the smallest sums are closest to the sums of the exchange.
     """
     if all(part is parts[0] for part in parts):
         return parts[0]

@@ -46,7 +46,8 @@ class ReplicatedModel(ShardedModel):
     replicas : int, default=2
         The number of replicas, fixed for the life of the model.
     exchange_every : int, default=4096
-        Examples, counted over all replicas, between two exchanges of the shared parts.
+        Examples, at least, between two exchanges of the shared parts. They are counted over all replicas, and an
+        exchange takes place only between two blocks of `block` rows.
     workers, backend, directory, block, in_flight, snapshot_every, patience, ray_options
         As for `ShardedModel`.
 

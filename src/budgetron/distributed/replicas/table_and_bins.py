@@ -1,14 +1,15 @@
 """The hashed table and the binned columns of a Budgetron, as `KeyedWeights` that replicas exchange.
 
-    table    Cells of features, and cells of pairs of features. Only cells of features have a typical size. Cells of
-             pairs have sums of squared gradients for the first belief only (the first linear model of the table). The
-             key is the bucket and the tag. All other cells hold own weights of tasks, and stay in their replica.
-    bins     Masses and weights of bins, and weights of pairs of bins; not the own weights of tasks. The key is the
-             position. Only replicas with the same edges exchange them.
+    table    Cells of features, and cells of pairs of features. Only a cell of a feature has a typical size (a mean of
+             |x_j|, above 0). Only a cell of a pair has sums of squared gradients for the first belief (the first linear
+             model of the table) and for no other. The key is the bucket and the tag. All other cells hold own weights
+             of tasks, and stay in their replica.
+    bins     Masses (sums per class) and weights of bins, and weights of pairs of bins; not the own weights of tasks.
+             The key is the position in the array. Only replicas with the same edges of bins exchange them.
 
-After an exchange, all replicas have the same cells of features and pairs, as far as their buckets have room: at most
-eight per bucket in all, those with the largest counts. In a replica they compete with the cells of its tasks, also by
-count.
+After an exchange, all replicas have the same cells of features and pairs, as far as their buckets have room. At most
+eight cells per bucket are exchanged, those with the largest counts. In the bucket of a replica, the eight cells with
+the largest counts remain, of the exchanged cells and the cells of its own tasks together.
 
 `new_replica` gives new replicas the same plan and, if the first block has enough rows, the same edges of bins. On its
 own, each replica would determine both from its first rows.
@@ -98,7 +99,7 @@ def extract(settings: Settings, state: State) -> dict[str, KeyedWeights]:
 
 
 def insert(settings: Settings, state: State, parts: dict[str, KeyedWeights]) -> None:
-    """Replace the shared weights of a state by those after an exchange."""
+    """Replace the shared weights of a state by the shared weights after an exchange."""
     for name, part in parts.items():
         if name == TABLE:
             _insert_features(settings, state, part)
@@ -186,7 +187,7 @@ def _insert_features(settings: Settings, state: State, part: KeyedWeights) -> No
     cells = np.asarray(state["table_cells"], dtype=np.float32).reshape(len(state["table_tags"]), -1)
     tags = np.asarray(state["table_tags"], dtype=np.int64)[others]
     own_keys = others // WAYS * TAGS + tags // (MAX_COUNT + 1)
-    # If the key of a feature is also that of a task's cell, the task's cell stays: only one of them could be found.
+    # If a feature and a cell of a task have the same key, the task's cell stays: only one of the two could be found.
     part = part.rows(~np.isin(part.keys, own_keys))
     classes = part.sums.shape[1]
     keys, counts = np.concatenate([own_keys, part.keys]), np.concatenate([tags % (MAX_COUNT + 1), part.counts])

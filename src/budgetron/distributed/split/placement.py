@@ -6,8 +6,9 @@ without a budget the shards together predict exactly as one model would. With a 
 
     explicit graphs   largest component first (after pinned ones), each to the shard with the fewest tasks so far
     all other graphs  shard = h(component) mod n, where n is the number of shards and h the hash splitmix64
-    shard → worker    the worker with the largest h(shard, worker) among those with capacity (rendezvous hashing with
-                      bounded loads): adding or removing a worker moves about as many shards as that worker owns
+    shard → worker    the worker with the largest h(shard, worker) among the workers that have fewer shards than the
+                      mean, rounded up (rendezvous hashing with bounded loads). So adding or removing a worker moves
+                      about as many shards as that worker owns
 
 The hash is part of the file format: a later version must find every task in the shard that has learned it. The graph
 numbers its components identically in every process.
@@ -145,7 +146,7 @@ class GroupPlacement(Placement):
 
 
 def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | None = None) -> dict[int, str]:
-    """Assign every shard to a worker. Pinned shards go to their worker; the others balance the number of shards.
+    """Assign every shard to a worker, so that all workers own about equally many. Pinned shards go to their worker.
 
     >>> before = workers_of(6, ["a", "b"])
     >>> after = workers_of(6, ["a", "b", "c"])

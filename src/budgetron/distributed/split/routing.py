@@ -48,9 +48,9 @@ def cuts(shards: Ints, rows: Ints | None = None) -> Iterator[Cut]:
 class Job:
     """A valid block while it is processed: the shard of each row, and the array that receives the margins.
 
-    `key` is the idempotency key of the whole call. To a shard it is the key of a stream, in which the position of a row
-    is its number in the call. This way the shard's log skips rows that it has learned, however the call is divided into
-    messages.
+    `key` is the idempotency key of the whole call. For a shard it is the key of a stream, in which each row has the
+    position that it has in the call. This way the shard's log skips rows that the shard has learned, however the call
+    is divided into messages.
     """
 
     validated: ValidatedBlock

@@ -5,8 +5,8 @@
               a shard does not lose everything after a time without mistakes. Shards shrink before others grow, so that
               the total is never exceeded.
 
-Both differ from one learner with one budget, in which all tasks compete for every stored example. Everything here is
-arithmetic: `introspection`, `sharded` and `replicated` apply the results.
+Both policies differ from one learner with one budget, in which all tasks compete for every stored example. Everything
+here is arithmetic: `introspection`, `sharded` and `replicated` apply the results.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def count_text(n: int, part: str) -> str:
 
 
 def rebalanced_shares(total: int, capacities: Sequence[int], mistakes: Sequence[int]) -> list[int]:
-    """The capacities after a rebalancing: half by the old capacities, half by the mistakes since the one before.
+    """The capacities after a rebalancing: half by the old capacities, half by the mistakes since the last rebalancing.
 
     >>> rebalanced_shares(40, [10, 10, 10, 10], [0, 0, 0, 60])
     [5, 5, 5, 25]

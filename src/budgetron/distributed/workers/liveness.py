@@ -47,7 +47,7 @@ class Link:
     def note_ended(self) -> None:
         self.n_open -= 1
         self.n_ended += 1
-        if self.n_open:  # a new process was connected before the end of the old one arrived
+        if self.n_open:  # a new process has connected before the end of the old connection was noticed
             self.n_survived = self.n_ended
 
 

@@ -50,7 +50,7 @@ class _Actor:
     link: Link
 
     def call(self, method: str, *arguments: Any) -> _Call:
-        survived = self.link.n_survived  # read before the call is sent, which may reach a process that is just ending
+        survived = self.link.n_survived  # read before sending, because the call may reach a process that is just ending
         return _Call(getattr(self.handle, method).remote(*arguments), self.link, survived)
 
 
@@ -194,7 +194,7 @@ class RayPool(WorkerPool):
         """
         end, actor = time.monotonic() + seconds, self._actors[name]
         while (left := end - time.monotonic()) > 0:
-            ended = actor.link.n_ended  # an answer shows that the actor outlived these ends, even without a connection
+            ended = actor.link.n_ended  # an answer shows that the actor lives, although these connections have ended
             try:
                 self._get(replace(actor.call("ping"), n_survived=ended), left)
                 actor.link.n_survived = max(ended, actor.link.n_survived)

@@ -231,7 +231,7 @@ class Worker:
             return shared_part(model._engine)
 
     def receive(self, shard: int, epoch: int, part: SharedPart) -> None:
-        """Replace the shared part of a shard; with a directory, on disk before this returns. It may be repeated."""
+        """Replace the shared part of a shard; with a directory, on disk before this returns. Repeating it is safe."""
         owned = self._owned_shard(shard, epoch)
         hosted = HostedModel(owned.in_memory) if owned.host is None else hosted_model_from(owned.host.content())
         with hosted.model._guard:

@@ -75,7 +75,8 @@ def _write(folder: Path, old: Log, recovery: Recovery, last: int) -> int:
     folder.mkdir(mode=0o700)
     new = Log(folder)
     try:
-        # Keep the old epoch: the log of a shard accepts only a coordinator whose epoch is higher than the stored one.
+        # Keep the old epoch. The log of a shard accepts only a coordinator whose epoch is higher than the stored one,
+        # and a repair must not change which coordinators are accepted.
         new.take_over(max(1, old.epoch))
         with new.writing():
             copy_keys(old.db, new.db, recovery.position)

@@ -62,8 +62,8 @@ def restore(
             last_good = log.position
             last = max(last_good, copy_end or 0, _last_record(directory))
             log.take_over(None)
-            # After its last copy, the owner of a copy may have used more record numbers. So a log that is restored from
-            # a copy continues with much higher numbers.
+            # Since the last write to the copy, its owner may have used more record numbers. So a log that is restored
+            # from a copy continues with much higher numbers.
             examples = _renumber(log, last + 1 if copy_end is None else unused_number(last))
             new_position = log.position
         except DamagedLog as error:
@@ -72,7 +72,7 @@ def restore(
             log.close()
         old_database = put_in_place(stage / NAME, directory, "replaced", new_position)
         # If the directory has versions, the versions of the copy are not fetched. Usually the copy was made of this
-        # directory, so its versions are not newer.
+        # directory, so the versions in the copy are not newer.
         if is_copy(backup) and not (directory / FOLDER).exists():
             fetch_versions(open_store(backup), directory)
     return Replacement(new_position, examples, last_good, last, old_database)

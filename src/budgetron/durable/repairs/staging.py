@@ -93,8 +93,8 @@ def reported_as(folder: Path, directory: Path) -> Iterator[None]:
 def put_in_place(database: Path, directory: Path, aside: str, position: int = 0) -> Path | None:
     """Move a closed database into a directory. Returns the new path of the old database; None if there was none.
 
-    The old database of that name is renamed to `aside` with a number. `position` is recorded as acknowledged, so that
-    its number is not used again even if this database is lost too.
+    The old database of that name is renamed to `aside` with a number. The record number `position` is noted as
+    acknowledged, so that it is not used again even if this database is lost, too.
     """
     old, old_database = directory / database.name, None
     with storage_errors(old):

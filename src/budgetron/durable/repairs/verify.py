@@ -38,7 +38,8 @@ class Verification:
 def verify(path: str | os.PathLike[str]) -> Verification:
     """Check a host's directory, a backup file, or the last state of a copy.
 
-    Raises `DamagedLog` if examples are damaged or missing. A backup or copy need not have the host's latest examples.
+    Raises `DamagedLog` if examples are damaged or missing. Examples that the host has learned after a backup, or after
+    the last write to a copy, do not count as missing.
     """
     with tempfile.TemporaryDirectory(prefix="budgetron-") as name:
         folder = Path(name)

@@ -10,6 +10,6 @@
 An epoch is the number of an owner; each new owner has a higher one. A run is a copy of the database with the records
 that follow it.
 
-`store` reads and writes objects, `objects` has their format, `history` says which of them make up a state. `Replicator`
-writes a copy, `Follower` follows it, and `rebuild` turns it into the database of a host again.
+`store` reads and writes objects, `objects` has their format, and `history` says which objects make up a state.
+`Replicator` writes a copy, `Follower` follows it, and `rebuild` turns it into the database of a host again.
 """

@@ -1,7 +1,7 @@
 """Read the records that were added to the database of a host since the last copy.
 
-`Replicator` calls `read_changes`. It opens its own connection, so the host does not wait, and reads only committed
-records.
+`Replicator` calls `read_changes`, which reads only committed records. It uses a separate connection, so the host does
+not wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Changes:
     """The records since the last copy. `copied` is the state after these changes."""
 
     copied: CopyPosition
-    oldest: int  # the older snapshot, the earliest state that the database can be cut back to
+    oldest: int  # the older of the two snapshots: the earliest state that the database can be cut back to
     end: int  # the last record of the database; after `copied.position` if one segment could not hold all records
     follows: bool = False  # whether the records lead from the last copy to this state without a gap
     rejected: list[int] = field(default_factory=list)

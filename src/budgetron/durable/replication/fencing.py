@@ -1,10 +1,10 @@
 """Which process owns a copy and may write to it: one object per claim, and the highest epoch wins.
 
 A copy is the replica of a model's database in a store (`replicator`). A claim is the object
-`epochs/EPOCH-DIRECTORY-PROCESS` in that store. Its epoch is a number that is higher than those of all earlier owners. A
-process writes its claim with the next epoch and then lists all claims. If another claim has the same epoch or a higher
-one, the process withdraws its own and fails. Of two processes that claim at the same time, at most one keeps its claim.
-The store therefore needs no locks and no conditional writes.
+`epochs/EPOCH-DIRECTORY-PROCESS` in that store. Its epoch is a number that is higher than the epochs of all earlier
+owners. A process writes its claim with the next epoch and then lists all claims. If another claim has the same or a
+higher epoch, the process withdraws its own claim and fails. Of two processes that claim at the same time, at most one
+keeps its claim. The store therefore needs no locks and no conditional writes.
 
 The owner lists the claims before each copy, and stops when there is a higher epoch. A write of the former owner that is
 still in progress goes to the folder of the old epoch. There it does no harm, because the new owner continues from the

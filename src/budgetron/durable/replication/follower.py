@@ -119,7 +119,7 @@ class Follower:
             return None
         objects: list[ObjectName] = []
         for number in range(self._applied[1], head.run + 1):
-            # Runs before that of the head are complete, so they are read to their end (0).
+            # Runs before the run of the head are complete, so they are read to their end (0).
             run = read_run(self._store, epoch, number, head.number if number == head.run else 0)
             # A base of kind START does not continue the records before it.
             if run is None or run.missing or (number > self._applied[1] and run.base.kind == START):

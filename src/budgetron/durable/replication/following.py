@@ -49,7 +49,10 @@ class FollowingHost(Host):
             state.write_snapshot_if_due()
 
     def replace_database(self, database: Path) -> None:
-        """Continue with a database that was rebuilt from the copy, whose new records do not follow this host's."""
+        """Continue with a database that was rebuilt from the copy.
+
+        A follower needs this if the copy's new records do not continue the records of this host.
+        """
         state = self._state
         with state.commit_lock:
             state.check_open()
@@ -78,7 +81,7 @@ class FollowingHost(Host):
 
 
 def unused_number(position: int) -> int:
-    """A record number far above those that a former owner may have used: at least half a million after `position`.
+    """A record number far above the numbers that a former owner may have used: at least `position` + 500,000.
 
     It is one more than a multiple of a million.
     """

@@ -1,7 +1,7 @@
 """Find out which states a copy contains, and which objects make up the state at a record or at a time.
 
 `restore`, `verify`, the follower, the replicator and `retention` call this. Only listings and the small heads are read
-here, not the objects. `objects` explains epoch, run, base, segment and head.
+here, not the large objects. `objects` explains the terms epoch, run, base, segment and head.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_head(store: Store, epoch: int) -> Head | None:
 
 
 def last_head(store: Store, before: int | None = None) -> tuple[int, Head] | None:
-    """The latest epoch that has a head, and this head; with `before`, the latest one before that epoch."""
+    """The latest epoch that has a head, and this head. With `before`, only earlier epochs than `before` count."""
     for epoch in reversed(epochs(store)):
         if (before is None or epoch < before) and (head := read_head(store, epoch)) is not None:
             return epoch, head
@@ -77,9 +77,9 @@ def read_run(store: Store, epoch: int, run: int, last_number: int) -> Run | None
         if (name := parse_name(epoch, run, text)) is not None:
             names[name.number] = name
     if not last_number:
-        # The last object of the run is one that no other object names as its previous one. No object names those of
-        # failed writes either, but a later object contains their records again. So the last object is the one with the
-        # highest record among the objects that are not named.
+        # Each object names its previous object. No object names the last object of the run. Objects of failed writes
+        # are not named either, but a later object contains their records again. So among the objects that are not
+        # named, the last one has the highest record.
         ends = set(names) - {name.previous for name in names.values()}
         last_number = max(ends, key=lambda number: names[number].last_record, default=0)
     base = next((name for name in names.values() if name.kind != LOG), None)
@@ -100,7 +100,7 @@ def read_run(store: Store, epoch: int, run: int, last_number: int) -> Run | None
 def read_runs(store: Store) -> list[Run]:
     """All runs of a copy, in the order of writing.
 
-    Objects that a former owner wrote after another one took over are left out, and so are runs whose base is lost.
+    Objects that a former owner wrote after another owner took over are left out, and so are runs whose base is lost.
     """
     runs: list[Run | None] = []  # None for a run whose base is lost
     current = last_head(store)  # the loop goes from the latest epoch back to the epoch that it continues, and so on
@@ -158,7 +158,7 @@ def _at_position(runs: list[Run], position: int, last_used: int) -> Plan:
 
 
 def _at_time(store: Store, runs: list[Run], at: float, last_used: int) -> Plan:
-    """The last state that had been copied by the time `at`. Raises `DamagedLog` if objects until then may be lost."""
+    """The last state that had been copied by the time `at`. Raises `DamagedLog` if an object of it may be lost."""
     limit = at * 1000
     for run in reversed(runs):
         if run.base.at <= limit:

@@ -1,7 +1,8 @@
 """The objects of a copy: their names, and their bytes, which end with a SHA-256.
 
-A run is a folder with a base, which is a copy of the database, and the segments of the log that follow it. To find a
-point in time, a reader needs only the heads of the epochs and the names of the objects:
+An epoch is the number of an owner of the copy. Its head says how far this owner has copied. A run is a folder with a
+base, which is a copy of the database, and the segments of the log that follow it. To find a point in time, a reader
+needs only the heads of the epochs and the names of the objects:
 
     log/00000003/00000002/00000007-00000006-log-000000000501-000000000520-1700000000000
         epoch    run      number   previous kind  first      last         time of the copy, in milliseconds since 1970
@@ -10,9 +11,9 @@ A number is never used again, even if its write failed, because the object may h
 contains the number of the previous object. So a reader can skip the objects of failed writes, and notices when an
 object is missing.
 
-A base has the kind "start" if the records of the run before do not lead to it. This is the case for the first base of
-an epoch, after a correction or a restore, if the base before could not be written, and if the log was trimmed before it
-was copied. Other bases have the kind "base". In the name of a base, `first` is the number of its older snapshot, the
+A base has the kind "start" if the records of the previous run do not lead to it. This is so for the first base of an
+epoch, after a correction or a restore, if writing the previous base failed, and if the log was trimmed before it was
+copied. Other bases have the kind "base". In the name of a base, `first` is the number of its older snapshot, the
 earliest state that the base can be cut back to. The byte layout is a file format: it must not change without a new
 version.
 """
@@ -98,8 +99,8 @@ class CopiedRecord(msgspec.Struct, array_like=True):
 class Segment(msgspec.Struct, array_like=True):
     """Consecutive records of the log.
 
-    `rejected` has the numbers of earlier records that the model rejected; when they were copied, the log did not say so
-    yet. Readers do not need these numbers, because their model rejects the same records.
+    `rejected` has the numbers of earlier records that the model rejected. When these records were copied, the log did
+    not say so yet. Readers do not need the numbers, because their model rejects the same records.
     """
 
     version: int
@@ -108,7 +109,7 @@ class Segment(msgspec.Struct, array_like=True):
 
 
 class Head(msgspec.Struct):
-    """The last object of an epoch, and the parent of the epoch: the object of an earlier epoch that it continues."""
+    """The last object of an epoch, and the parent: the object of an earlier epoch that this epoch continues."""
 
     version: int
     run: int

@@ -44,7 +44,7 @@ def read_segment(store: Store, path: str) -> Segment:
 
 
 def cut(folder: Path, position: int) -> None:
-    """Remove from a database what came after a record: records, their corrections, snapshots and idempotency keys."""
+    """Remove from a database what came after a record: later records, their corrections, snapshots and keys."""
     log = Log(folder)
     try:
         if position == log.position:

@@ -42,7 +42,7 @@ from budgetron.durable.storage.sqlite_file import copy_database
 from budgetron.errors import BudgetronError
 
 _logger = logging.getLogger(__name__)
-_MAX_SEGMENTS = 1000  # then a new run begins, so that listings stay short and a restore replays few records
+_MAX_SEGMENTS = 1000  # per run; then a new run begins, so that listings stay short and a restore replays few records
 _HEARTBEAT = 5.0  # seconds after which the head is written again, to show a standby that the owner is alive
 DAY = 86_400.0
 
@@ -56,8 +56,8 @@ class Replicator:
         The directory of the host.
     store : Store
     every : float
-        Seconds between two copies. If the machine is lost, the labels since the last copy are lost, too. With 0 the
-        caller must call `copy` before each acknowledgement (`Host.before_answer`), and no acknowledged label is lost.
+        Seconds between two copies. If the machine is lost, the labels since the last copy are lost, too. With 0, the
+        caller must call `copy` before each acknowledgement (`Host.before_answer`). Then no acknowledged label is lost.
     keep : float
         How many seconds back a restore is possible. Older objects that no such restore needs are deleted.
     take_over : bool
@@ -92,8 +92,9 @@ class Replicator:
         self._parent = parent
         self._versions = VersionCopier(directory, store, self.claim.epoch)
         self._copied: CopyPosition | None = None
-        # The number of the current run. Of this run: the number used last, the number of the object written last, and
-        # how many segments it has. If a write failed, the number used last has no object.
+        # `_run` is the number of the current run. The other three describe this run: `_number` is the last number that
+        # was used for an object, even if the write failed; `_previous` is the number of the last object that was
+        # written; `_segments` is the number of segments.
         self._run = self._number = self._previous = self._segments = 0
         self._head_due = False  # whether an object was written that the head does not include yet
         self._head_position = 0  # the last record that the head includes; readers ignore later ones
@@ -152,7 +153,7 @@ class Replicator:
                 self._put_head()
 
     def copy_versions(self) -> None:
-        """Copy the named versions of the model. This is not part of `copy`, so that no label waits for a large file."""
+        """Copy the named versions of the model. `copy` does not do this, so that no label waits for a large file."""
         try:
             self._versions.copy()
         except BudgetronError as error:

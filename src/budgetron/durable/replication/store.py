@@ -43,7 +43,7 @@ class Store(Protocol):
 
 
 def open_store(url: str | os.PathLike[str]) -> Store:
-    """The store at a path or URL. Only URLs other than file:// need fsspec."""
+    """The store at a path or URL. Paths and file:// URLs do not need fsspec."""
     text = os.fspath(url)
     if "://" not in text:
         return DirectoryStore(Path(text).absolute())
@@ -142,7 +142,7 @@ class FsspecStore:
 
 @contextmanager
 def _errors(url: str) -> Iterator[None]:
-    """Translate the errors of a store. fsspec passes on exceptions of many libraries."""
+    """Translate the errors of a store. Catches all exceptions, because fsspec passes on those of many libraries."""
     try:
         yield
     except (BudgetronError, FileNotFoundError):

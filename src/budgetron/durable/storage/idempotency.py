@@ -6,7 +6,7 @@ A key names one of two things:
     a stream    Rows that may be sent again from the beginning, divided into requests in any way. Each row has a
                 position, a number that rises along the stream. Rows up to the last learned position are skipped,
                 whichever request they are in. If the same position comes again with a different row, `KeyReused` is
-                raised. This needs digests of the rows in both requests.
+                raised. A different row is only noticed if both requests have digests of their rows.
 
 `key_tables` has the tables. A key is written in the transaction that logs its rows, so both are stored or neither is.
 Old keys are deleted (`KeyTables.forget`). The log of a `Host` and the journal of a `ShardedHost` both use these tables.
@@ -31,7 +31,7 @@ from budgetron.errors import InputError, input_error, shown
 
 @dataclass
 class UnwrittenData:
-    """Rejected records, and margins of records with keys. Both are known after a commit, and written with the next."""
+    """Rejected records, and margins of records with keys. Known only after a commit, and written with the next one."""
 
     rejected: list[int] = field(default_factory=list)
     answers: dict[int, bytes] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class IdempotencyKeys(EarlierKeys):
                 except InputError as error:
                     entry.answer = error
             elif entry.key is not None:
-                # Two requests with one key may wait for the same commit; then only the first has rows to learn.
+                # Two requests with the same key may share this commit. Then only the first has rows to learn.
                 entry.duplicate_of = first_of_key.setdefault(entry.key, entry)
                 if entry.duplicate_of is entry:
                     entry.duplicate_of, entry.answer = None, self._first_answer(entry, unwritten, classes)
@@ -67,7 +67,7 @@ class IdempotencyKeys(EarlierKeys):
         return new
 
     def _first_answer(self, entry: Entry, unwritten: UnwrittenData, classes: Any) -> Learned | Exception | None:
-        """The stored answer to the key of a request, or None if the key is new. `KeyReused` if the rows differ."""
+        """The stored answer to the key of a request; `KeyReused` if the rows differ; None if the key is new."""
         query = "SELECT number, digest, margins FROM answer WHERE key = ?"
         row = self._db.one(query, (entry.key,))
         if row is None or row[0] in unwritten.rejected:  # a rejected request does not use up its key
@@ -195,6 +195,6 @@ class IdempotencyKeys(EarlierKeys):
 
 
 def _repeated_answer(number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
-    """The answer to a retry. Its `classes` are None if the margins are those of a model with more or fewer classes."""
+    """The answer to a retry. Its `classes` are None if the margins come from a model with more or fewer classes."""
     fits = classes is not None and (len(classes) == margins.shape[1] if margins.ndim == 2 else len(classes) <= 2)
     return Learned(number, margins, True, classes if fits else None, len(margins))

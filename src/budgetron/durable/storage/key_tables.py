@@ -2,7 +2,7 @@
 
     answer             one request: key, record number, digest of the request, margins (NULL until they are stored)
     stream_block       a block of a stream: record number, key, first and last position; the positions (NULL: all from
-                       first to last), a digest of eight bytes per row (NULL: not known), margins (NULL: as above)
+                       first to last), a digest of eight bytes per row (NULL: not known), margins (NULL: not stored yet)
     stream_forgotten   key, the position before which answers of this stream have been deleted, and the last record
                        that was deleted
 
@@ -16,9 +16,9 @@ from budgetron.durable.errors import damaged_log
 from budgetron.durable.storage.sqlite_file import SqliteFile
 
 # The oldest keys beyond these limits are deleted (`KeyTables.forget`). Then a retry of a single request counts as a new
-# request. Of a stream, the position is stored for longer.
+# request. For a stream, the position is stored for longer.
 MAX_KEYS = 100_000  # in each table
-MAX_KEY_BYTES = 64 * 2**20  # of margins, and of digests of rows: in `answer`, and in `stream_block`
+MAX_KEY_BYTES = 64 * 2**20  # of margins in `answer`; of margins and digests of rows in `stream_block`
 LAST_CHARACTER = "\U0010ffff"  # keys that begin with a prefix are below the prefix plus this character
 STREAM_SCHEMA = """
 CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
@@ -71,10 +71,10 @@ class KeyTables:
     def forget(self, max_keys: int, max_bytes: int, last_record: int | None = None) -> None:
         """Delete the oldest keys, so that at most `max_keys` keys and `max_bytes` bytes of answers remain per table.
 
-        When blocks of a stream are deleted, `stream_forgotten` stores the position after them. This takes few bytes,
-        and `max_keys` streams have such a row, so that a long stream still resumes correctly. Stream blocks after
-        record `last_record` are not deleted, even beyond the limits: `restore` can go back to any of these records, and
-        then needs to know where each stream was.
+        When blocks of a stream are deleted, `stream_forgotten` stores the position after them, so that a long stream
+        still resumes correctly. Such a row takes few bytes, and there are at most `max_keys` of them. Stream blocks
+        after record `last_record` are not deleted, even beyond the limits: `restore` can go back to any of these
+        records, and then needs to know where each stream was.
         """
         for table, size in (
             ("answer", "length(margins)"),

@@ -5,8 +5,8 @@
 Records are ordered by their number and not by time, so a wrong clock does no harm. Every write checks the owner's epoch
 inside its transaction, so a former owner cannot write.
 
-`Host` calls the log under its commit lock, because the log is not safe for several threads; only `copy_to` needs no
-lock. The log must not touch the model.
+The log is not safe for several threads, so `Host` calls it under its commit lock. Only `copy_to` needs no lock. The log
+must not touch the model.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class Log:
     def _owner(self, checked: bool) -> tuple[int, int, list[int]]:
         """Read the epoch, the position and the numbers of the snapshots.
 
-        If their row is damaged and `checked` is False, the epoch is 0, and the table of snapshots gives the others.
+        If the row of the owner is damaged and `checked` is False, the epoch is 0, and the position and the numbers are
+        read from the table of snapshots.
         """
         query = f"SELECT epoch, position, snapshot, previous FROM owner WHERE crc IS {OWNER_CHECKSUM}"
         row = self.db.one(query)

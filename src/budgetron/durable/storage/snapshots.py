@@ -18,12 +18,12 @@ _PART_BYTES = 16 * 2**20  # per row; SQLite holds a value in memory, and limits 
 
 
 class Snapshots:
-    """The snapshots of one host. `numbers` has the last record that each of them contains, the newest first."""
+    """The snapshots of one host. `numbers` has the last record of each snapshot, the newest first."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self.numbers = log.snapshots
-        self.error: DiskRefused | None = None  # why the last one could not be written; the log grows meanwhile
+        self.error: DiskRefused | None = None  # why the last snapshot could not be written; the log grows meanwhile
         self._examples = 0  # learned since the last snapshot
         self._log_bytes = log.bytes_after(max(self.numbers, default=0))
 
@@ -109,7 +109,7 @@ class Snapshots:
         self._log.db.execute("DELETE FROM log WHERE number <= ?", (oldest,))
 
     def _start_counting(self, numbers: list[int]) -> None:
-        """Note that a snapshot is on disk. Every method that writes one calls this after its transaction."""
+        """Note that a snapshot is on disk. This is called after every transaction that wrote a snapshot."""
         self._log.db.empty_write_ahead_file()
         self.numbers = self._log.snapshots = numbers
         self._examples = self._log_bytes = 0

@@ -23,7 +23,7 @@ from budgetron.durable.errors import DirectoryGone, DiskRefused, damaged_log, st
 from budgetron.errors import StorageError, error_message
 
 _TIMEOUT = 10.0  # seconds that a statement waits for other connections
-MIN_FREE_BYTES = 64 * 2**10  # below this the disk counts as full
+MIN_FREE_BYTES = 64 * 2**10  # with less free space, the disk counts as full
 
 Migrations = Mapping[int, Callable[["SqliteFile"], None]]
 _NONE: Migrations = MappingProxyType({})
@@ -43,8 +43,8 @@ class SqliteFile:
     checked : bool, optional
         Whether the structure of the file is checked on opening. By default it is checked if `durable`.
     migrations : mapping from format number to function
-        Each function migrates a file of that format to the next one, in its own transaction. After a crash, the file
-        has one format or the other.
+        Each function migrates a file of that format to the next format, in its own transaction. After a crash, the file
+        has either the old format or the new one.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class SqliteFile:
                 self.execute(f"PRAGMA user_version={older + 1}")
 
     def check_structure(self) -> None:
-        """Raise `DamagedLog` if pages, rows or indexes contradict each other. On opening, SQLite checks few of them."""
+        """Raise `DamagedLog` if pages, rows or indexes contradict each other. SQLite itself checks few of them."""
         with storage_errors(self.path):
             verdict = self.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if verdict != "ok":
@@ -185,10 +185,10 @@ class SqliteFile:
             yield from self.execute(query, values)
 
     def empty_write_ahead_file(self) -> None:
-        """Move the write-ahead file into the database and truncate it, because it still has rows deleted since.
+        """Move the write-ahead file into the database and truncate it, because it may still have deleted rows.
 
-        SQLite itself overwrites that file only as it fills it again. If this is not possible now, for instance because
-        a backup is reading, the file stays as it is, which is harmless.
+        SQLite itself overwrites the old content only when it fills the file again. If the file cannot be truncated now,
+        for instance because a backup is reading, it stays as it is, which is harmless.
         """
         with suppress(sqlite3.Error):
             self.execute("PRAGMA busy_timeout = 0")
@@ -217,7 +217,7 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def create_private(path: Path) -> None:
-    """Create a file that only its owner may read, unless it exists. SQLite gives its other files the same mode."""
+    """Create a file that only its owner may read, unless it exists. SQLite gives the files beside it the same mode."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 

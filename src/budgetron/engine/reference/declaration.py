@@ -62,9 +62,9 @@ class Declaration:
 
     @classmethod
     def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
-        """Return settings with the sizes of this state, so that `bytes_of` is its memory.
+        """Return settings with the sizes of this state, so that `bytes_of` of these settings is the state's memory.
 
-        Called for settings without a limit, when a model file is checked against the largest allowed size.
+        Called when a model file is checked against the largest allowed size, also if its settings have no limit.
         """
         return settings
 
@@ -124,7 +124,7 @@ class Declaration:
     ) -> tuple[Settings, dict[str, Any]] | None:
         """Return the settings and the state of a model in use, changed to another budget.
 
-        The default, None, is for rules that store examples. Their caller evicts the surplus examples one by one.
+        The default, None, is for rules that store examples: the caller evicts their surplus examples one by one.
         """
         return None
 

@@ -68,7 +68,7 @@ class Gram:
             return None
         P = self.inverse()
         r = int(np.argmax(np.diagonal(P)))
-        return None if P[r, r] * max(eta2, self.noise) < 1 else (r, P)  # the rounding error, for K_rr of about 1
+        return None if P[r, r] * max(eta2, self.noise) < 1 else (r, P)  # `noise` is for K_rr of about 1
 
 
 def noise_of(settings: Settings) -> float:

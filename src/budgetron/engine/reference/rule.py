@@ -245,7 +245,7 @@ def update_direction(f: Array, code: int) -> Array | None:
 
 
 def direction(f: Array, code: int) -> Array:
-    """Return y, with which y·f is positive exactly if f predicts the label.
+    """Return y, with which y·f is the margin of the label: positive if f predicts the label, 0 if there is a tie.
 
     With two classes y is ±1. With more classes y is +1 for the label, −1 for the other class with the largest margin
     (among ties the first), and 0 for the rest.

@@ -1,8 +1,8 @@
 """The weights of `SharedProjectron`: one row β_i of weights per task, stored as C with β = A⁻¹C.
 
-An update of task i then changes row C_i only, whatever the number of tasks, and only tasks with a mistake have a row.
+An update of task i then changes one row, C_i, whatever the number of tasks, and only tasks with a mistake have a row.
 If the graph is a clique (`graphs.closed`; A⁻¹ has the diagonal d and, within a cluster, the entries o), each cluster
-has one more row, the sum s = Σ_l C_l of its tasks:
+has one more row, the sum s = Σ_l C_l of its tasks, which an update changes too:
 
     clique:    β_i = (d − o) C_i + o s     ‖β_·j‖² = Σ_clusters (d − o)² Σ_l C_lj² + (2(d − o)o + n o²) s_j²
     explicit:  β_i = Σ_l (A⁻¹)_il C_l      ‖β_·j‖² = Σ_lm C_lj (A⁻²)_lm C_mj, a norm over all tasks
@@ -165,7 +165,7 @@ class SharedTable(Weights):
         return Row(np.zeros((self.n_outputs, self.n)), cluster, stamp)
 
     def _stacked(self, rows: dict[int, Row]) -> Array:
-        """(rows, n_outputs, n)."""
+        """Return the values of all rows as one array (rows, n_outputs, n)."""
         return np.array([row.values for row in rows.values()]).reshape(len(rows), self.n_outputs, self.n)
 
 

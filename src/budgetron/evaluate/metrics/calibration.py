@@ -17,7 +17,10 @@ BINS = 20
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Reliability in equal bins of [0, 1], of the positive class; with three or more classes, of the predicted one."""
+    """Counts per predicted probability, in equal bins of [0, 1].
+
+    The probability is that of the positive class or, with three or more classes, of the predicted class.
+    """
 
     n: Floats
     predicted: Floats  # sum of probabilities per bin

@@ -193,7 +193,7 @@ def precision_at(positives: Floats, negatives: Floats, k: int) -> Floats:
     """Return the precision among the k highest scores of each row; NaN with fewer than k examples."""
     p, in_bin = np.flip(positives, axis=-1), np.flip(positives + negatives, axis=-1)
     up_to_bin = np.cumsum(in_bin, axis=-1)
-    # All examples of the higher bins count, and of the bin with the k-th score only as many as are needed to reach k.
+    # All examples of the higher bins count; of the bin with the k-th score, only as many as are needed to reach k.
     taken = np.clip(k - (up_to_bin - in_bin), 0.0, in_bin)
     hits = np.divide(p * taken, in_bin, out=np.zeros_like(p), where=in_bin > 0).sum(axis=-1)
     if not up_to_bin.shape[-1]:

@@ -56,7 +56,7 @@ def _bogd(entry: KernelSet, seed: int) -> Any:
     """Create BOGD as in the study's code.
 
     That code shrinks all weights instead of clipping single ones. With more than two classes it removes the oldest
-    example and does not rescale the others.
+    example, and does not rescale the weights of the other examples.
     """
     if entry.n_classes > 2:
         return _sgd(entry, "bogd", maintenance="oldest", regularization=1e-5, clip=None)

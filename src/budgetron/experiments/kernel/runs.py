@@ -77,7 +77,7 @@ class KernelRun:
 
 
 def predicted(margins: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the predicted classes as in the study: a margin of 0 is positive, and of equal margins the first wins."""
+    """Return the predicted classes as in the study: a margin of 0 is positive; among equal margins the first wins."""
     return (margins >= 0).astype(np.int64) if margins.ndim == 1 else margins.argmax(axis=1)
 
 

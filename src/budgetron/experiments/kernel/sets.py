@@ -90,10 +90,10 @@ def fetch(entry: KernelSet, folder: str | None) -> Path:
             if (directory / f"{entry.name}{suffix}").is_file():
                 return directory / f"{entry.name}{suffix}"
     if own is not None or entry.url is None:
-        where = f"from {entry.url}" if entry.url else f"after unpacking {entry.origin} (arrays X, y and orders)"
+        where = f"at {entry.url}" if entry.url else f"in {entry.origin}; a .npz file needs the arrays X, y and orders"
         raise DataUnavailable(
-            f"{entry.name} is not in {own or 'the cache'}. Put {entry.name}.npz or {entry.name}.mat into a folder "
-            f"{where}, and pass that folder with --from; or leave {entry.name} out of --sets."
+            f"{entry.name} is not in {own or 'the cache'}. Put {entry.name}.npz or {entry.name}.mat into a folder, and "
+            f"pass that folder with --from; or leave {entry.name} out of --sets. The data are {where}."
         )
     return _downloaded(entry, cache_folder() / "kernel")
 

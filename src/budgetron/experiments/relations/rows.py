@@ -1,9 +1,9 @@
 """The learners that are compared, and the values that Saha et al. (2011) printed.
 
 Kernels are linear, because the streams are linear; only Budgetron has its default kernel. The paper's learners store at
-most 200 examples. Saha et al. give no value of η: 0.01 for LogDet and 0.001 for von Neumann are the largest values with
-which the printed rules are stable. `start`, the number of examples before relations are learned, is half of the
-training set on "opposed" (the Epoch of 0.5 of Saha et al.), and 500 on other streams.
+most 200 examples. Saha et al. give no value of their rate η (`rate`): 0.01 for LogDet and 0.001 for von Neumann are the
+largest values with which the printed rules are stable. `start` is the number of examples before relations are learned:
+half of the training set on "opposed" (Saha et al. call this an Epoch of 0.5), and 500 on other streams.
 """
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ def _cell(row: Row, stream: str, drawn: Drawn, seed: int) -> Json:
 
 def similarity_of(model: Any, tasks: list[int], centred: bool = False) -> Floats:
     """Return the cosines between the tasks' weights; with `centred`, the correlations of the weights."""
-    # A Budgetron mixes several models, whose functions need not be linear. Its own method returns cosines only.
+    # A Budgetron mixes several models, whose functions need not be linear, so its own method is used. That method
+    # returns cosines, also if `centred` asks for correlations.
     if hasattr(model, "beliefs_"):
         return np.asarray(model.task_similarity(tasks))
     d = model.n_features_in_

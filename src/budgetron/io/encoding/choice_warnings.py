@@ -1,7 +1,8 @@
 """Warnings about inferences from a file that may be wrong: the task, the types of columns, the labels.
 
 `infer_types` collects them, `stream.read` logs them, and the command line prints them. A warning names the choice, and
-says why it may be wrong and which argument of `io.read` changes it. The command line replaces arguments by options.
+says why it may be wrong and which argument of `io.read` changes it. The command line writes its own option instead of
+this argument.
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ def _look_alike(first: str, second: str) -> bool:
 def _distance(first: str, second: str) -> int:
     """Return the Levenshtein distance: the number of letters to insert, delete or replace.
 
-    Only results up to 2 are exact: labels that are too long to compare, or differ more in length, give 3.
+    The result is 3 if the labels are too long to compare, or if their lengths differ by more than 2.
     """
-    # The distance is at least the difference in length. Long labels would take quadratic time.
+    # The distance is at least the difference in length. The time grows with the product of the lengths.
     if abs(len(first) - len(second)) > 2 or len(first) > 100:
         return 3
     row = list(range(len(second) + 1))

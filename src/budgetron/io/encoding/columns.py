@@ -52,7 +52,8 @@ class Block(NamedTuple):
     tasks: NDArray[Any] | None
     rows: NDArray[np.int64]
     weights: NDArray[np.float64] | None = None
-    names: Callable[[], dict[int, str]] | None = None  # returns names of columns of X; of hashed ones, those in use
+    # Returns the names of columns of X. A hashed column has a name only if a row of this block uses it.
+    names: Callable[[], dict[int, str]] | None = None
     offsets: NDArray[np.float64] | None = None  # another model's scores, if the file has a column with them
 
     def __len__(self) -> int:
@@ -284,7 +285,7 @@ class Columns:
     def names_of(self, records: Any) -> dict[int, str]:
         """Return the names of the columns of X, for `Learner.explain(..., names=...)`.
 
-        Of hashed columns, only those that these records use have names. The records are hashed again to find these
+        A hashed column has a name only if one of these records uses it. The records are hashed again to find these
         names, because a hash cannot be reversed.
         """
         return self._names_in(self._table(self.checked(records), self._features()))
@@ -346,7 +347,7 @@ def _columns_of(records: Any, names: list[str]) -> dict[str, list[Any]]:
 
 
 def _with_value(reason: str, records: Any, row: int) -> str:
-    """Add the wrong value to a sentence that only says which column should be a number, if the records are dicts."""
+    """Add the wrong value to a reason that says only which column should be a number, if the records are dicts."""
     match = re.match(r"column '(.+)' should be a number", reason)
     if match is None or not isinstance(records, Sequence) or not isinstance(records[row], Mapping):
         return reason

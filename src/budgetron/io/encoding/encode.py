@@ -185,7 +185,7 @@ def _hash_values(column: Column, values: list[str], size: int) -> sparse.csr_mat
 
 
 def _join(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32]]]) -> sparse.csr_matrix:
-    """Join dense columns with hashed ones. A part has a column's hashed values, and the index of each row's value."""
+    """Join dense columns with hashed ones. A part is a column: its hashed values, and the index of each row's value."""
     shape = (len(dense), dense.shape[1] + parts[0][0].shape[1])
     if native.joined_rows is not None:
         coded = [(np.asarray(part.indptr, dtype=np.int64), part.indices, part.data, codes) for part, codes in parts]

@@ -2,23 +2,24 @@
 
 label     the column that the caller named; otherwise the column named label; otherwise y, target or class, in this
           order; otherwise the last column
-task      the column that the caller named; otherwise the column named task (also with _id); otherwise user, customer or
-          device, in this order; otherwise all rows belong to one task
+task      the column that the caller named; otherwise the column named task, user, customer or device, in this order,
+          also with an ending such as _id; otherwise all rows belong to one task
 number    at least 95 % of the values are numbers, missing values aside. A row with another value, or with an infinite
           number, is a bad line. Decimal commas and thousands separators are recognised; words such as n.a. are missing
           values.
 date      at least 95 % of the values are dates such as 2024-02-29 or 2024-02-29T12:30:00, missing values aside
 text      at least three words per value on average, and the number of different values is more than half the number of
           rows with a value
-ignored   a column without values; words that differ in each of 100 rows or more; a first column that numbers the rows
-          and is named accordingly, such as id; integers in a column whose name says that they are identifiers, if they
-          differ in each of 100 rows or more, or if there are more than 32 different ones with two rows each or more on
-          average
-category  any other column: one column of X per value, and one for all other values, if there are at most 32 short
-          values; otherwise hashed. If the categories with few short values have more than 512 values together, they are
-          hashed too
+ignored   a column without values; words, if there are at least 100 and no two are equal; a first column that numbers
+          the rows and is named accordingly, such as id; integers whose column name says that they are identifiers, if
+          there are at least 100 and no two are equal, or if there are more than 32 different ones and each occurs at
+          least twice on average
+category  any other column. If it has at most 32 values and all are short, X has one column per value, and one for all
+          other values. Otherwise the values are hashed. If all columns with few short values together have more than
+          512 values, these columns are hashed too
 
-`stream.read` calls this once per file, unless a saved model has columns already. The result never changes afterwards.
+`stream.read` calls this once per file, unless its caller passes the columns of a saved model. The result never changes
+afterwards.
 Choices that may be wrong are reported as sentences (`choice_warnings`), so that no guess is silent.
 """
 
@@ -74,7 +75,7 @@ def infer_columns(reader: Any, sample: Table, options: ColumnOptions, labelled: 
     names: list[str] = reader.names
     for parameter, name in options.columns():
         if name not in names:
-            # Without a prefix, because the same sentence is shown by Python and by the command line.
+            # Without the prefix "io.read", because the command line shows the same sentence.
             known = shown(names, 400)
             raise InputError(f"{parameter}: there is no column {shown(name)}. The columns are {known}.")
     task, task_note = (options.task, AS_ASKED) if options.task is not None else _default_task(names, options)

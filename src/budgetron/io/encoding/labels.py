@@ -1,4 +1,4 @@
-"""Parse the labels of a file: as integers, booleans or words, as the plan of the file says.
+"""Parse the labels of a file as integers, booleans or words; the `Plan` of the file says which.
 
 Called by `columns`, `stream` and `wrong_rows`.
 """

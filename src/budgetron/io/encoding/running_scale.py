@@ -1,9 +1,9 @@
 """Standardise columns online: scale each row by the mean and deviation of the rows before it. Used by `columns`.
 
-The state per column is n, Σ(x − c) and Σ(x − c)². It starts with the sample, the first rows from which `io.stream`
-infers the columns, so the rows of the sample are all scaled by the mean and deviation of the sample. c is the median of
-the sample. Without subtracting it, large values with small differences would lose their digits. Later rows are added
-one by one, so the result does not depend on how the stream is divided into blocks, not even in the last bit.
+The state per column is n, Σ(x − c) and Σ(x − c)². The sample, the first rows from which `io.stream` infers the columns,
+is counted before any row is scaled. So all rows of the sample are scaled by the mean and deviation of the sample. c is
+the median of the sample. Without subtracting c, large values with small differences would lose their digits. Later rows
+are added one by one, so the result does not depend on how the stream is divided into blocks, not even in the last bit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find the column that is the task, by its name.
 
-With a wrong task, the model learns something else. So only four names are accepted: task, user, customer and device,
+A wrong task changes what the model learns. So only four names are accepted: task, user, customer and device,
 also with an ending such as _id. Other columns whose names say that they identify something, such as shop or account_no,
 are identifiers. An identifier whose values repeat is a candidate for the task: a warning names it, and its integers are
 not used as numbers.

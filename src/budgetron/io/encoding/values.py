@@ -116,8 +116,8 @@ def parse_task(text: str) -> int | str:
 def format_value(value: Any) -> str:
     """Format a typed value, such as a JSON or Parquet value, as a delimited file would contain it."""
     if isinstance(value, str):
-        # JSON can escape half of a surrogate pair, as in an emoji that was cut. UTF-8, and so a model file, has no such
-        # character.
+        # JSON can escape half of a surrogate pair, as in an emoji that was cut. UTF-8 cannot encode it, so a model file
+        # could not store it.
         return value if value.isascii() else _HALF_PAIR.sub("\ufffd", value)
     if value is None:
         return ""

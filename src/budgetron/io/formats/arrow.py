@@ -17,7 +17,7 @@ from budgetron.io.table import PLAIN, SAMPLE_ROWS, BadLine, Selection, Table, pa
 
 
 def import_pyarrow() -> Any:
-    """Import pyarrow with the parts used here. Raise an error that says how to install it if it is missing."""
+    """Import pyarrow with the parts used here. If it is missing, raise an error that says how to install it."""
     try:
         import pyarrow
         import pyarrow.ipc
@@ -151,7 +151,7 @@ class Arrow:
         if types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if types.is_timestamp(column.type):
-            # Python's datetime has microseconds only; pyarrow raises an error for nanoseconds.
+            # Python's datetime has only microseconds, so `to_pylist` below would raise an error for nanoseconds.
             column = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
         if not (types.is_string(column.type) or types.is_large_string(column.type)):
             return code_texts(map(format_value, column.to_pylist()))

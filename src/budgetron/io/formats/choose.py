@@ -1,7 +1,7 @@
 """Choose the reader for a file: by the caller's `format`, otherwise by the file name, otherwise by the first bytes.
 
-`stream.read` calls `reader_of`. All readers but that of CSV and TSV are imported on use, because pyarrow takes long to
-import.
+`stream.read` calls `reader_of`. The reader of CSV and TSV is imported with this module. All other readers are imported
+on use, because some need packages that take long to import, such as pyarrow.
 """
 
 from __future__ import annotations

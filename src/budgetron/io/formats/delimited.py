@@ -39,8 +39,8 @@ _DELIMITERS = ",;\t|"
 class Delimited:
     """Reader of delimited text.
 
-    Without a delimiter, the most frequent of comma, semicolon, tab and bar in line 1 is taken. If `header` is None, the
-    first line names the columns unless all its fields are numbers or missing values.
+    If `delimiter` is None, it is the one of comma, semicolon, tab and bar that is most frequent in line 1. If `header`
+    is None, the first line names the columns unless all its fields are numbers or missing values.
     """
 
     layout: str = "table"
@@ -49,7 +49,7 @@ class Delimited:
     def __init__(self, source: Source, delimiter: str | None, header: bool | None) -> None:
         self._source = source
         self._records = Records(source)
-        self.early: list[BadLine] = []  # bad lines before the first good row
+        self.early: list[BadLine] = []  # bad lines that `sample` consumed; `tables` yields them
         self.first_bad: BadLine | None = None
         self._delimiter = delimiter or ","  # a placeholder: the next line needs one to describe problems
         self._delimiter = delimiter or self._most_frequent_delimiter()

@@ -37,7 +37,7 @@ class LineReader(ABC):
     def __init__(self, source: Source) -> None:
         self._source = source
         self._records = Records(source)
-        self.early: list[BadLine] = []  # bad lines before the first good row
+        self.early: list[BadLine] = []  # bad lines that `sample` consumed; `tables` yields them
         self.first_bad: BadLine | None = None
 
     @abstractmethod
@@ -77,10 +77,10 @@ class LineReader(ABC):
         while True:
             self._records.fill(SAMPLE_ROWS, SAMPLE_BYTES)
             table, bad = self._parse(self._records.peek(",", b"", SAMPLE_ROWS), None, stop=False)
-            # Lines before the first good row are consumed and reported by `tables` later.
             if len(table) or self._records.at_end or len(self.early) >= MAX_EARLY_BAD:
                 self.first_bad = next(iter([*self.early, *bad]), None)
                 return table
+            # These lines have no good row. They are consumed here, and `tables` reports the bad ones later.
             self.early += self._parse(self._records.next(",", b"", SAMPLE_ROWS, SAMPLE_ROWS), None, stop=False)[1]
 
     def tables(self, selection: Selection, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:

@@ -33,9 +33,9 @@ class BadRecord(NamedTuple):
 
     line: int  # the line on which it begins, from 0
     begin: int  # its first byte
-    end: int  # the byte after its last one; if the end of the record is unknown, that of its first line
+    end: int  # the byte after its last one; if the end of the record is unknown, the byte after its first line
     problem: int  # one of the codes above
-    field: int  # the field that is wrong, from 0, or UNKNOWN_FIELD; for FIELD_COUNT, how many fields it has
+    field: int  # the field that is wrong, from 0, or UNKNOWN_FIELD; for FIELD_COUNT, the record's number of fields
 
 
 class Scan(NamedTuple):
@@ -172,7 +172,7 @@ def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_l
         return _text(data[begin : _without_carriage_return(data, begin, end)]).split(delimiter), end
 
     def lines() -> Iterator[str]:
-        # csv requests another line only while a quote is open. `end` is then the end of the last line that it took.
+        # csv requests another line only while a quote is open. So `end` becomes the end of the record's last line.
         nonlocal end
         start = begin
         while start < len(data):
@@ -194,7 +194,7 @@ def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_l
 
 
 def _problem(record: bytes, fields: list[str], kinds: bytes) -> tuple[int, int] | None:
-    """Return the problem of a complete record and the field that has it, or None."""
+    """Return the problem of a complete record and its `BadRecord.field`; None if there is no problem."""
     if 0 in record:
         return NUL_BYTE, 0
     try:

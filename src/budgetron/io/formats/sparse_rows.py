@@ -1,8 +1,8 @@
 """Base class of the readers of svmlight and Vowpal Wabbit. The core parses ordinary lines, Python all others.
 
-The method `row` of a reader defines the meaning of a line. The core leaves to `row` every line with a character other
-than printable ASCII and tabs, a number that is not written in digits, or an error. So the core and Python give the same
-rows and the same error messages; a property test compares them.
+The method `row` of a reader defines the meaning of a line. The core leaves a line to `row` if the line has an error, a
+number that is not written in digits, or a character other than printable ASCII and tabs. So the core and Python give
+the same rows and the same error messages; a property test compares them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Read svmlight text: `label qid:task index:value index:value … # comment`. Rows are sparse and are not scaled.
 
-The task is the `qid`. With `task="file:PATH"` it comes from another file: line k there is the task of line k here.
+The task is the `qid`, if the first rows have one. With `task="file:PATH"` the tasks come from another file: line k of
+that file is the task of line k of this file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Read Vowpal Wabbit text: `label importance base 'tag|namespace:scale feature:value feature |namespace …`.
 
-Feature names are hashed. The task is the tag with `task="tag"`, or the content of a namespace, for example
-`task="user"` for `|user ann`; the namespace of the task is not used as a feature. Without `task`, all rows belong to
-one task.
+Feature names are hashed. The importance is the weight of the example; the base is ignored. With `task="tag"`, the tag
+is the task. Any other `task` names a namespace, whose content is the task: with `task="user"`, the task of `|user ann`
+is ann. The namespace of the task is not used as a feature. Without `task`, all rows belong to one task.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class VowpalWabbit(SparseReader):
         return Row(words[0] if words else "", task, indices, values, weight)
 
     def _number(self, text: str) -> float:
-        """Parse a number; reject the line if it is not a number, or too large."""
+        """Parse a number. Reject the line if the text is not a number, or if the number is too large."""
         try:
             number = float(text)
         except ValueError:

@@ -42,7 +42,7 @@ class BudgetProjectron(Learner):
         How strongly tasks are related.
     eta : float, default=0.01
         An example at most this far from the span of the stored examples is projected on it instead of being stored.
-        It is a norm in the multitask kernel, so it depends on the graph's scale.
+        The distance is a norm in the multitask kernel, so it depends on the graph's scale.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"

@@ -71,26 +71,29 @@ class BudgetSgd(Learner):
         The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        The kernel K' between the features of two examples. The multitask kernel is divided by the largest K_tt that
-        a normalised K' can give, because the published rules assume K_tt ≤ 1.
+        The kernel K' between the features of two examples. The multitask kernel K is divided by the largest K(x, x)
+        that a normalised K' can give, because the published rules assume K(x, x) ≤ 1.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     step : {"passive-aggressive", "constant", "root", "pegasos"}, default="passive-aggressive"
-        The size of a step. "passive-aggressive": what raises the margin to `margin`, at most `rate`. "constant":
-        `rate`. "root": `rate`/√t. "pegasos": 1/(λt). t counts the examples of all tasks.
+        The size η_t of a step. "passive-aggressive": just large enough to raise the margin to `margin`, but at most
+        `rate`. "constant": `rate`. "root": `rate`/√t. "pegasos": 1/(λt), where λ is `regularization`. t counts the
+        examples of all tasks.
     maintenance : str, default="project"
         What happens when the budget is full. In O(B) time: ``"remove"`` removes the example of smallest weight,
         ``"oldest"`` the oldest one; ``"random"`` and ``"random-weighted"`` remove a random one and enlarge the other
-        weights to compensate; ``"replace"`` projects one example on the new one. In O(B²) time: ``"project"`` projects
-        the example whose projection loses least on all others, ``"project-smallest"`` the example of smallest weight.
-        ``"merge"`` merges two examples, ``"halve"`` projects half of the examples on the other half, ``"nystrom"``
-        computes Nyström features of the first B examples. Weights are compared after multiplication by the norm of
-        the example, except with ``"merge"``.
+        weights to compensate; ``"replace"`` projects one example on the new one. In O(B²) time: ``"project"`` and
+        ``"project-smallest"`` project one example on all others; with ``"project"`` it is the example whose projection
+        loses least, with ``"project-smallest"`` the example of smallest weight. ``"merge"`` merges two examples,
+        ``"halve"`` projects half of the examples on the other half, ``"nystrom"`` computes Nyström features of the
+        first B examples. Weights are compared after multiplication by the norm of the example, except with
+        ``"merge"``.
     rate : float, default=0.2
-        The step size η, or the aggressiveness C of passive-aggressive steps. Pegasos steps do not use it.
+        The step size η; for passive-aggressive steps the aggressiveness C, which is the largest step. Pegasos steps do
+        not use it.
     regularization : float, default=0.0
-        λ: all weights shrink by the factor 1 − η_t λ at every example. Required by Pegasos, unused by
-        passive-aggressive steps.
+        λ: all weights shrink by the factor 1 − η_t λ at every example. Pegasos steps require it; passive-aggressive
+        steps do not use it.
     margin : float, default=1.0
         Examples with a margin below it are learned.
     radius : float or None, default=None

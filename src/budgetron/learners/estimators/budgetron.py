@@ -3,8 +3,8 @@
     f_i(x) = shared(x) + own_i(x)      the function of task i in one model ("belief")
     mixture = logit Σ_b w_b p_b        p_b: the probability in belief b;  w_b: its weight, from its log loss so far
 
-The margin is that of a weighted average of this mixture and a learned linear combination of the beliefs, after a
-calibration.
+A learned linear combination of the beliefs predicts beside this mixture. The margin is computed from the weighted
+average of the two probabilities, after a calibration.
 
 `engine/reference/rules/budgetron` defines every part in NumPy; `src/core/rules/budgetron` is the compiled version.
 """
@@ -46,8 +46,8 @@ class Budgetron(ComparableTasks, Learner):
     tasks, and own weights per task. One further model learns which tasks are similar. Sparse rows have a hashed table
     of weights. If they contain many numbers, or have few columns, their most frequent columns are used like a dense
     row, too. Nothing needs tuning: columns are scaled by the values seen so far, and every setting that matters has
-    different values in different models. It stores weights, not examples. Only of sparse rows it keeps the first ones
-    (up to 64), until it has planned its memory from them.
+    different values in different models. It stores weights, not examples. There is one exception: the first sparse rows
+    (up to 64) are stored until the memory has been planned from them.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Budgetron(ComparableTasks, Learner):
         "any_kernel": "its random features approximate a Gaussian kernel",
         "closed_form_is_general": "how much tasks share is learned for a closed form, and fixed by an explicit matrix",
         "disconnected_is_separate": "weights of beliefs and scales of columns depend on the examples of all tasks",
-        "renaming_tasks": "a hash of the task id decides where its weights are, and at which point it starts",
+        "renaming_tasks": "a hash of the task id decides where the task's weights are stored and how they begin",
     }
     single_weights: ClassVar[bool] = True  # some weights are float32, such as those of the AdaGrad models and the table
     expected_failed_checks: ClassVar[Mapping[str, str]] = {

@@ -4,7 +4,7 @@
     y f < m:   w ← w + (η/D) y z(x)
 
 u_q are D random frequencies, γ is the parameter of the Gaussian kernel, f = w·z(x), η is the parameter `rate` and m the
-parameter `margin`.
+parameter `margin`. This is the rule for a single task. With several tasks, z(x) is multiplied by random signs per task.
 The rule is in `src/core/rules/fourier_sgd.cpp`, and in NumPy in `budgetron/engine/reference/rules/fourier_sgd.py`.
 """
 

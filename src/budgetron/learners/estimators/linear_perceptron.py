@@ -39,7 +39,7 @@ class LinearPerceptron(LinearWeights, Learner):
 
     Without `norm`, it makes the same mistakes as `Perceptron` with a linear kernel and the same graph. But the time per
     example does not grow with the stream, and the memory is one vector per task. With `norm` it is the multitask p-norm
-    Perceptron, which makes fewer mistakes if only a few of many columns matter.
+    Perceptron, which makes fewer mistakes than without `norm` if only a few of many columns matter.
 
     Parameters
     ----------

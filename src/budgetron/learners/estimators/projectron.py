@@ -40,12 +40,13 @@ def _exemptions(model: Projectron) -> Mapping[str, str]:
 
 
 class Projectron(Learner):
-    """Projectron and Projectron++: mistakes near the span of the stored examples are projected on it.
+    """Projectron and Projectron++: mistakes near the span of the stored examples are projected on this span.
 
-    The published rule has no budget: the number of stored examples depends on `eta`. Here it also has a budget, and
-    `when_full` says what happens when it is full. The presets ``projectron`` and ``projectron++`` are the published
-    rules if `budget` is None. The presets ``projectron-lu`` and ``projectron++-lu`` are the rules in the tables of Lu
-    et al. (2016), which store every mistake outside the span of the stored examples until the budget is full.
+    The published rule has no budget: the number of stored examples depends on `eta`. Here the rule also has a budget,
+    and `when_full` says what happens when the budget is full. The presets ``projectron`` and ``projectron++`` are the
+    published rules if `budget` is None. The presets ``projectron-lu`` and ``projectron++-lu`` are the rules in the
+    tables of Lu et al. (2016), which store every mistake outside the span of the stored examples until the budget is
+    full.
 
     Parameters
     ----------
@@ -67,9 +68,9 @@ class Projectron(Learner):
         DOGMA library. "budget": the distance, for mistakes; the updates of Projectron++ do not use `eta`, but a
         threshold computed from the budget, as in Lu et al.
     when_full : {"project", "evict"}, default="project"
-        What happens to a mistake farther than `eta` when the budget is full. "project": it is projected, and the stored
-        examples stay. "evict": it is stored, and one example is projected on the others and evicted, as in
-        `BudgetProjectron`.
+        What happens when the budget is full, and a mistake is farther than `eta` from the span. "project": the mistake
+        is projected, and the stored examples stay. "evict": the mistake is stored, and one example is projected on the
+        others and evicted, as in `BudgetProjectron`.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"

@@ -4,7 +4,7 @@
     on a mistake:  if |S| = B remove a uniformly random member;  S ← S ∪ {t},  β_t = y_t
 
 S are the stored examples, B is the budget, and t the new example with label y_t = ±1. β_j is the weight and i_j the
-task of the stored example x_j. K' is the kernel of rows, A⁻¹ the similarity of tasks (`budgetron.graphs`).
+task of the stored example x_j. K' is the kernel of rows, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`).
 The rule is in `src/core/rules/random_budget_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/random_budget_perceptron.py`.
 """
@@ -23,8 +23,9 @@ from budgetron.learners.parameters import checked_seed
 class RandomBudgetPerceptron(Learner):
     """Randomized Budget Perceptron on the multitask kernel (mtrbp).
 
-    Every mistake is stored. When the budget is full, a random stored example is evicted. Its update is the cheapest.
-    Its bound on the expected number of mistakes holds for comparators with norms up to the largest possible order, √B.
+    Every mistake is stored. When the budget is full, a random stored example is evicted. No other learner with a budget
+    has a cheaper update. The bound on its expected number of mistakes holds for comparators with a norm up to the order
+    of √B, which is the largest possible order.
 
     Parameters
     ----------

@@ -54,8 +54,8 @@ class RelationPerceptron(LinearWeights, Learner):
         The number of tasks k, which scales steps and C as in the paper. With None, steps are not scaled, and k is the
         number of tasks with at least one mistake. ``"spectral"`` does not use it.
     as_printed : bool, default=False
-        Use the update exactly as it is printed in the paper: C is not normalised, and it is inverted for
-        ``"covariance"`` and ``"batch"``. This diverges easily.
+        Use the update exactly as it is printed in the paper: C is not normalised, and C is inverted for
+        ``"covariance"`` and ``"batch"``. The weights then often diverge.
     rank : int or None, default=None
         The largest rank of the learned part of C. Memory then grows with the number of tasks and not with its square.
         Not with ``"spectral"``, and not with `as_printed` for ``"covariance"`` and ``"batch"``.
@@ -69,7 +69,7 @@ class RelationPerceptron(LinearWeights, Learner):
     classes_, n_features_in_
         The labels and the number of features. The first block of examples fixes them.
     n_seen_, n_mistakes_ : int
-        The number of examples learned so far; and how many of them were predicted wrong, or with a tie, before.
+        The numbers of examples learned so far, and of wrong predictions or ties before an update.
     memory_bytes_ : int
         All bytes allocated for the model.
 

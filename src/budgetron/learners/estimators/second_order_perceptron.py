@@ -3,8 +3,8 @@
     R = (aI + K_SS)⁻¹ over the mistakes S,   f = Σ_j β_j K(x_j, ·),   β = R y_S
 
 K is the multitask kernel, K_SS its matrix and y_S the labels of the stored mistakes; a is the parameter `ridge`.
-The formulas hold until the budget is full. From then on mistakes are projected, and R and β are those of the projected
-mistakes.
+The formulas hold until the budget is full. From then on mistakes are replaced by their projections on the stored
+mistakes, and R and β are computed from these projections.
 The rule is in `src/core/rules/second_order_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/second_order_perceptron.py`.
 """

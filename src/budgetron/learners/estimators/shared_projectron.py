@@ -43,10 +43,10 @@ class SharedProjectron(Learner):
     eta : float, default=0.01
         An example at most this far from the span of the stored examples is projected on it instead of being stored.
     max_task_rows : int or None, default=10000
-        The largest number of weight rows: those of tasks and, for each cluster of related tasks, the sum of their rows.
-        Beyond it, the row that was updated longest ago is evicted. Its task then predicts from the sum of its cluster,
-        which still contains the evicted row. Explicit graphs and `disconnected()` have no such sums: there the row is
-        lost. A byte budget may set a lower limit.
+        The largest number of weight rows: one per task, and one per cluster of related tasks for the sum of their rows.
+        Beyond it, the row that was updated longest ago is evicted. The task of this row then predicts from the sum of
+        its cluster, which still contains the evicted row. Explicit graphs and `disconnected()` have no such sums: there
+        the row is lost. A byte budget may set a lower limit.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"

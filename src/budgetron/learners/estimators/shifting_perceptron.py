@@ -1,4 +1,4 @@
-"""ShiftingPerceptron: all weights shrink at every mistake, so it follows a stream that changes.
+"""ShiftingPerceptron: all weights shrink at every mistake, so the learner follows a stream that changes.
 
     on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
     φ = M/(λ + M) (polynomial decay)   or   φ = 1 − a (fixed decay)
@@ -45,8 +45,8 @@ class ShiftingPerceptron(Learner):
         "fixed": at every mistake all weights are multiplied by 1 − `rate`. "polynomial": they are multiplied by
         M/(`rate` + M) after M earlier mistakes.
     rate : float or None, default=None
-        How fast it forgets; 0 never forgets. None means 0.5 for a polynomial decay and ln(B)/B for a fixed one: the
-        weight of an example is then about 1/B when it is evicted.
+        How fast the learner forgets; with 0 it never forgets. None means 0.5 for "polynomial". For "fixed", None means
+        ln(B)/B, with which the weight of an example is about 1/B when the example is evicted.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"

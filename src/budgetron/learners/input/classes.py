@@ -1,8 +1,8 @@
 """Classes and label codes: a label's code is its position among the sorted classes.
 
 Called by `Learner.validate`. The argument `classes` fixes the classes. Without it, they are the labels of the first
-block, if it has at least two. A first block of a single label is accepted if this label is −1, 0 or False, for then 1
-or True is the other class; or if it is 1 or True, for then the negative class is settled by the first other label. A
+block, if it has at least two. A first block of a single label is accepted in two cases. If the label is −1, 0 or False,
+the other class is 1 or True. If the label is 1 or True, the negative class is unknown until another label arrives. A
 model never gains a class later, because its outputs are allocated once.
 """
 

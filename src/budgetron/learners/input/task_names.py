@@ -44,9 +44,9 @@ class TaskNames:
         size = sys.getsizeof(task) + 104  # 104 bytes for the dict entry and its integer
         if self.limit is not None and self._size + size > self.limit:
             self._n_refused += 1
-        # Evicted examples leave their names behind. Such names are dropped in bulk, when there are more than
-        # 2 n_stored + 64 names, or when more than n_stored / 16 names did not fit. So the cost per stored example stays
-        # constant on average.
+        # When the last stored example of a task is evicted, the name of the task stays. Such names are dropped in bulk,
+        # when there are more than 2 n_stored + 64 names, or when more than n_stored / 16 names did not fit. So the cost
+        # per stored example stays constant on average.
         if len(self._names) > 2 * n_stored + 64 or self._n_refused > n_stored // 16:
             self.drop_all_but(stored_ids())
         if self.limit is None or self._size + size <= self.limit:

@@ -1,4 +1,4 @@
-"""Input validation: X, y, tasks, sample weights and n_jobs, for every entry point.
+"""Input validation: X, y, tasks, sample weights, offsets and n_jobs, for every entry point.
 
 Local, sharded and served models call the functions in here. `convert` needs no model: it turns the arguments of a call
 into arrays, or raises an `InputError`. `Learner.check` then checks the arrays against a model. Nothing in here changes
@@ -93,7 +93,7 @@ def matrix(who: str, X: Any) -> Any:
 
 def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]:
     """Convert x to one dense row."""
-    # The usual case, a numeric array, skips the general conversion: this runs once per example.
+    # This function runs once per example, so the usual case, a numeric array, skips the general conversion.
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fiub":
         x = _numbers(who, "x", x)
     if x.ndim != 1:

@@ -3,8 +3,9 @@
 What the engine answers depends on the learner:
 
     linear learners              one term per feature
-    Budgetron                    the same, and one term per part (one or more mixed models) that has random features
-    learners that store examples one term per stored example
+    Budgetron                    one term per feature, and one term per part that has random features; a part is one or
+                                 more of the mixed models
+    learners that store examples one term per stored example; the explanation has their sums and the nearest examples
     FourierSgd                   no terms, only the margin
 """
 

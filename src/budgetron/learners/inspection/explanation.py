@@ -75,7 +75,7 @@ class Terms(Sequence[Term]):
         self._others += others
 
     def largest(self, n: int | None) -> tuple[Term, ...]:
-        """Return the n terms that are largest in absolute value, or all."""
+        """Return the n terms that are largest in absolute value; all terms if n is None."""
         columns, sizes = self._columns, self._sizes
         if n is not None and n < len(sizes):
             chosen = np.argpartition(sizes, len(sizes) - n)[len(sizes) - n :]
@@ -170,7 +170,7 @@ class Explanation:
         return sum(term.total for term in self.terms) + self.remainder
 
     def to_dict(self, limit: int | None = None) -> dict[str, Any]:
-        """Return a dict for JSON. `limit` is the number of the largest terms in it; `rest` is the sum of the others."""
+        """Return a dict for JSON, with the `limit` largest terms; its `rest` is the sum of all other terms."""
         shown = self.top(len(self.terms) if limit is None else limit)
         return {
             "label": self.label,

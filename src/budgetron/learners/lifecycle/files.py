@@ -36,8 +36,8 @@ def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: s
     max_bytes : int or str, default="1 GiB"
         The largest file to read, and the most memory that its model may allocate.
     engine : {"auto", "core", "numpy"}, optional
-        Replaces the engine that the model was saved with. Each engine reads files of the other; their results agree up
-        to rounding.
+        Replaces the engine that the model was saved with. Each engine reads the files of the other engine. The results
+        of the two engines agree up to rounding.
     """
     limit = budget_of("load", max_bytes, "max_bytes")
     if limit == budget_of("load", None):  # a model's budget may be None, but a file must have a limit

@@ -50,7 +50,7 @@ class Guard:
         """Release `held`, and wake the thread that has waited longest.
 
         If no thread is waiting, `learn_one` acquires `held` directly instead of entering the guard, because entering
-        costs as much as a small update. It must then not enter the guard before it has called `leave`.
+        costs as much as a small update. Then `learn_one` must not enter the guard before it has called `leave`.
         """
         self.held.release()
         if self.waiting:
@@ -66,7 +66,7 @@ class Guard:
         self._wake_first()  # the owner may have left before this thread was in the queue
         try:
             turn.acquire()  # sleeps until `_wake_first` releases it
-        except BaseException:  # Ctrl-C: leave the queue, or it would wait for this thread for ever
+        except BaseException:  # Ctrl-C: leave the queue, because the threads behind this one would wait for ever
             with self._state:
                 # The guard may have been handed to this thread just before the exception.
                 owned = self._owner == me

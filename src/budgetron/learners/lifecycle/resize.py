@@ -3,16 +3,18 @@
     RandomBudgetPerceptron            evicts at random, with the learner's own generator
     ShiftingPerceptron                evicts the oldest example
     BudgetSgd                         evicts as its parameter `maintenance` says; with "replace", "halve" and "nystrom"
-                                      it evicts the smallest example
+                                      it evicts the example of smallest weight
     BudgetProjectron, Projectron, SharedProjectron, SecondOrderPerceptron
-                                      project the example of least loss on the others and evict it
+                                      project one example on the others and evict it: the one whose projection changes
+                                      the learned function least
     Budgetron                         stores no examples: its parts change their sizes (`Rule.resized`)
     FourierSgd                        cannot change: its random features are fixed
     Forgetron                         cannot go below the number of stored examples: its eviction shrinks all weights,
                                       and its mistake bound allows that only after a mistake
 
-Called by `Learner.resize`. Resizing is rare, so eviction is implemented once, in the NumPy engine; the compiled engine
-continues from the state that it leaves. The given engine is never changed: a failed resize leaves the model as it was.
+Called by `Learner.resize`. Resizing is rare, so only the NumPy engine can evict examples for it; a compiled engine is
+then restored from the state after the evictions. The given engine is never changed: a failed resize leaves the model as
+it was.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def resized(who: str, engine: Engine, before: Any, budget: Any) -> Engine:
             who,
             "budget",
             "a number of stored examples, both before and after resizing",
-            "a model without a limit or with one in bytes",
+            "a model without a limit or with a limit in bytes",
         )
     return _with_capacity(who, engine, budget)
 

@@ -64,7 +64,7 @@ def content_of(model: Any) -> bytes:
 
 
 def _graphs(model: Any) -> list[TaskGraph]:
-    """Return the graph of the engine, and that of the constructor's parameter if `set_params` has changed it."""
+    """Return the graph of the engine, and also the parameter `graph` if `set_params` has changed it since."""
     graph = model._engine.settings.graph
     return [graph, model.graph] if isinstance(model.graph, TaskGraph) and model.graph != graph else [graph]
 
@@ -130,7 +130,7 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     require(n_known == len(arrays), "the tensors", "named model, state.…, columns.…, decisions.… or graph.…", "others")
     require(saved.point is not None or not counted, "the tensors", "without decisions.… if there is no point", "some")
     graphs = [parts.graph_of(record, described) for record, described in zip(saved.graphs, by_graph, strict=True)]
-    # The order matters: sizes are checked against `limit` before the engine allocates by them.
+    # The order matters: sizes are checked against `limit` before the engine allocates arrays of these sizes.
     model = learner(**_arguments(learner, saved.parameters, graphs))
     if engine is not None:
         model.engine = engine
@@ -146,7 +146,7 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     model._guard, model._graph, model._classes = Guard(), graphs[0], classes
     model._names = _task_names(saved, graphs[0])
     model._engine = engines.restore_engine(kind, settings, engines.state_of(settings, state))
-    model._tasked = saved.tasked or bool((model._engine.task_ids != ONE_TASK).any())  # older files lack the field
+    model._tasked = saved.tasked or bool((model._engine.task_ids != ONE_TASK).any())  # older files have no `tasked`
     require(learner.takes_offset or not saved.offset, "offset", f"false for a {saved.learner}", "true")
     model._has_offset = saved.offset
     model.n_features_in_ = settings.n_features

@@ -176,7 +176,7 @@ def engine_kind(who: str, engine: Any, rule: str, kernel: Kernel | None) -> type
         raise input_error(who, "engine", '"auto" or "numpy" here', '"core"', f"The compiled engine cannot run: {why}.")
     if engine == "auto" and not native.available:
         _warn_once()
-    from budgetron.engine import reference  # imported here: most learners can be imported without it
+    from budgetron.engine import reference  # imported here, because the import of a learner does not need it
 
     return reference.Engine
 

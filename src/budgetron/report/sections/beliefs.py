@@ -62,7 +62,8 @@ def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
         }
         most = max(shares, key=lambda words: shares[words])
         related = f"{most} ({as_percent(shares[most], 0)}), and "
-    # The beliefs of a table of features assume nothing about tasks or the shape of the boundary.
+    # Beliefs whose words contain "of features" are about hashed sparse rows. They assume nothing about tasks or about
+    # the shape of the boundary.
     of_table = sum(weight for belief, weight in weighted if "of features" in belief.words)
     shape = (
         f"that the boundary is curved ({as_percent(curved, 0)})"

@@ -71,7 +71,10 @@ def is_budget_in_bytes(model: Any) -> bool:
 
 
 def memory_limit(model: Any) -> int | None:
-    """Return the bytes that the model, apart from task names, will never exceed; None if they are unknown."""
+    """Return the bytes that the model will never exceed; None if they are unknown.
+
+    Only a budget in bytes includes the names of tasks.
+    """
     try:
         size = budget_of(type(model).__name__, getattr(model, "budget", None)).bytes
         if size is not None:

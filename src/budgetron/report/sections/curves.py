@@ -118,7 +118,7 @@ def _two_lines(points: list[Point], metric: str, form: str) -> Chart:
 
 
 def _is_large_enough(point: Point, points: list[Point]) -> bool:
-    """Return whether a window has at least half as many examples as the others. The error of a few would mislead."""
+    """Return whether a window has at least half as many examples as the first. Shorter windows would mislead."""
     return 2 * point.window.n >= points[0].window.n  # only the last window may be shorter than the first
 
 

@@ -132,7 +132,7 @@ def calibration(validation: Validation) -> Section | None:
     bins = counts.bins()
     caption = (
         "How often predictions came true, against their predicted probability. Perfect probabilities lie on the "
-        f"dashed line. The expected calibration error, the mean distance from it, is {as_percent(counts.ece)}."
+        f"dashed line. The expected calibration error, the mean distance from that line, is {as_percent(counts.ece)}."
     )
     rows = [(as_percent(row["predicted"]), as_percent(row["came_true"]), as_count(row["n"])) for row in bins]
     numbers = table(("Predicted", "Came true", "Examples"), rows, caption="Calibration")

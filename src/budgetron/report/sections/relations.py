@@ -169,7 +169,7 @@ def _edge_weights(graph: Explicit, task_ids: NDArray[np.int64]) -> Floats | None
 
 
 def _learned_similarities(model: Any, chosen: list[Hashable]) -> Floats | None:
-    """Return the correlation between the tasks' functions; None for a model that cannot compute it."""
+    """Return the similarity of the tasks' functions, from −1 to 1; None for a model that cannot compute it."""
     if not hasattr(model, "task_similarity"):
         return None
     try:
@@ -197,7 +197,7 @@ def _margin_correlations(model: Any, chosen: list[Hashable]) -> Floats | None:
     rows = getattr(getattr(model, "active_set_", None), "rows", None)
     if rows is None or rows.shape[0] < 3 or getattr(model, "task_column", None) is not None:
         return None
-    # All tasks are asked about the same rows, so that their margins can be compared.
+    # Each row is predicted once for every task, so that the margins of the tasks can be compared.
     rows = rows[:_PROBES]
     margins = np.array([np.ravel(model.decision_function(rows, tasks=[task] * rows.shape[0])) for task in chosen])
     centred = margins - margins.mean(axis=1, keepdims=True)

@@ -105,7 +105,7 @@ def _small_chart(validation: Validation, points: list[tuple[float, float]], top:
 
 def _points(curve: TaskCurve) -> list[tuple[float, float]]:
     """Return the error over time, in windows with enough examples of the task to show more than noise."""
-    min_examples = max(8, int(curve.n[-1]) // 16)  # about 16 points at most; only the last may have fewer
+    min_examples = max(8, int(curve.n[-1]) // 16)  # so about 16 points at most; only the last may have fewer examples
     points, seen, wrong = [], 0, 0
     for position, n, errors in zip(curve.position.tolist(), curve.n.tolist(), curve.errors.tolist(), strict=True):
         if n - seen >= min_examples or (position == curve.position[-1] and n > seen):

@@ -1,11 +1,11 @@
 """`Consumption`: a model learns the valid messages of a stream, each once, despite restarts, kills and redelivery.
 
 The position in the stream is not stored by the broker. It is part of the record that the model logs: the idempotency
-key names the stream, and each row has the number of its message. After a restart the service continues with the
-message after the last one in its own log. So a message is never logged without its position. A model that is restored
-from a backup learns the messages after the backup again, as far as the broker still has them.
+key names the stream, and each row has the number of its message. So a message is never logged without its position.
+After a restart, the service continues with the message after the last one in its own log. A model that is restored from
+a backup learns the messages after the backup again, as far as the broker still has them.
 
-Invalid messages are counted and skipped. The first ones of each connection are reported in the server log. After a
+Invalid messages are counted and skipped. The first few of each connection are reported in the server log. After a
 failure that no message caused, such as a full disk, the service connects again a moment later, and continues at the
 position of its log.
 """
@@ -36,7 +36,7 @@ class Source(Protocol):
     key: str  # identifies the stream; a stream that is deleted and created again gets another key
 
     def read(self, first: int) -> AsyncIterator[tuple[Messages, int]]:
-        """Yield the messages from number `first` on, in order, and how many more wait; no messages at a pause."""
+        """Yield the messages from number `first` on, in order, and how many more wait. At a pause, yield none."""
 
     async def close(self) -> None: ...
 

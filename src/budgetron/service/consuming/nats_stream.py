@@ -35,7 +35,8 @@ class StreamAddress:
 
     def key(self, created: datetime) -> str:
         """Return the idempotency key of the stream: names and time of creation, or their hash if they are too long."""
-        # A stream that is deleted and created again numbers its messages from 1 again.
+        # The key has the time of creation, because a stream that is deleted and created again numbers its messages from
+        # 1 again.
         key = f"nats:{self.stream}:{self.subject}:{created.isoformat()}"
         return key if len(key) <= MAX_KEY_LENGTH else f"nats:{blake2b(key.encode(), digest_size=16).hexdigest()}"
 

@@ -74,8 +74,8 @@ async def task(call: Call) -> Response:
     statistics = served.statistics.of_task(name)
     if statistics is None and not share:
         message = (
-            f"task: the model stores no example of {str(name)!r}, and there are no statistics of it. They are kept for "
-            f"the first {TASKS:,} tasks with labels since the service started or the model was replaced."
+            f"task: the model stores no example of {str(name)!r}, and there are no statistics of it. Statistics are "
+            f"kept for the first {TASKS:,} tasks with labels since the service started or the model was replaced."
         )
         raise HTTPProblem(404, "unknown_task", message)
     return reply(encode(TaskAnswer(plain(name), round(share * n_stored), share, statistics)))
@@ -89,7 +89,8 @@ def _share(served: ServedModel, task: Any) -> tuple[float, int]:
 
 async def forget(call: Call) -> Response:
     host, task = call.model.host, _task_of(call)
-    # The writer thread, because labels of this task may be waiting there: they are learned before, and not after.
+    # Labels of this task may be waiting for the writer thread. Because the task is forgotten in that thread, they are
+    # learned before it is forgotten, not after.
     learned = await call.model.writer.call(lambda: host.forget_task(task))
     # The audit log records only the position, because a task may be named after a person.
     call.details["position"] = learned.position

@@ -1,7 +1,7 @@
 """The first lines of a stream for a new model. Their form and labels decide what the model will accept.
 
 A block is learned together, so a new model knows all labels of its first block. A stream therefore waits until its
-lines have enough labels for a model, but at most until a block is full or the stream ends. If the model rejects this
+lines have enough labels for a model, but only until a block is full or the stream ends. If the model rejects this
 block, only the lines of the most frequent form are tried again, so that one bad first line does not decide the form.
 `ndjson` and `consumption` use these functions until the model has learned its first block.
 """

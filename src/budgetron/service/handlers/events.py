@@ -7,7 +7,8 @@ event: live
 data: {…}        see `monitoring.statistics`
 
 Alarms that were raised while nobody was subscribed are sent to the next subscriber, at most the latest 100 of each
-model. A subscriber that reads too slowly skips seconds with their alarms; the latest alarms are also in `live`.
+model. A subscriber that reads too slowly misses some events, and the alarms in them. The latest alarms are also in
+`live`.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Events:
         if self._subscribers >= self._max_subscribers:
             message = f"events: {self._max_subscribers} clients are subscribed, the maximum. Retry in ten seconds."
             raise HTTPProblem(503, "busy", message, {"retry-after": "10"})
-        # Counted here and not when the stream starts: other requests may be checked in between.
+        # Counted here, because other requests may be checked before the stream starts.
         self._subscribers += 1
         return _Subscription(self._events(call), self._unsubscribe)
 
@@ -83,7 +84,7 @@ class Events:
             await upcoming.wait()
 
     async def _event(self, model: ServedModel) -> bytes:
-        """Return the event of this turn. The first subscriber starts a task that computes it; the others share it."""
+        """Return the event of this turn. One task computes it; the first subscriber starts the task."""
         latest = self._latest.get(model.name)
         if latest is None or latest[0] != self._turn:
             latest = self._turn, asyncio.create_task(self._compute(model))

@@ -145,7 +145,7 @@ def _type_names(values: list[Any]) -> str:
 
 
 def feature_warning(hosted: HostedModel, features: Any) -> str | None:
-    """A warning if the model does not know some of these features, or if most of its columns are missing; else None."""
+    """A warning if some features are unknown to the model, or most of its columns are missing; otherwise None."""
     if hosted.columns is None or not isinstance(features, dict):
         return None
     return hosted.columns.doubt(flattened(features))

@@ -2,14 +2,14 @@
 
     the first label    learned like an example of POST learn
     the same again     `repeated`, with the first answer; nothing is learned
-    another label      `conflict` (409): the first label stays, unless the request says "correct": true
-    "withdraw": true   the model is rebuilt without the example; the same again: nothing changes; a label after it:
-                       `conflict` (409)
+    another label      `conflict` (409), and the first label stays; with "correct": true, the new label replaces it
+    "withdraw": true   the model is rebuilt without the example. A second withdrawal changes nothing. A label after a
+                       withdrawal is a `conflict` (409)
     an invalid label   `refused` (422)
     an unknown id      `unknown` (404): never issued, or evicted (see `service.model.pending`)
 
-The HTTP status in parentheses is that of a request with one label. In a request with several labels, each label has an
-answer of its own instead.
+The number in parentheses is the HTTP status for a request with one label. In a request with several labels, each label
+has an answer of its own instead.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def _one_label(call: Call, request: FeedbackRequest) -> FeedbackAnswer:
 
 
 async def _change(call: Call, prediction_id: str, label: Any) -> FeedbackAnswer | None:
-    """Correct or withdraw the label of a prediction. Returns None if a label comes for a prediction without one."""
+    """Correct or withdraw the label of a prediction. Returns None if there is no earlier label to correct."""
     model = call.model
     pending = model.pending.get(prediction_id)
     withdraw = label is UNSET

@@ -3,20 +3,20 @@
     POST predict    one line per prediction, in order
     POST learn      one line per block: {"lines": [1, 512], "position": 17, "learned": 512, "wrong": 61}
                     plus "warning" and "warning_line" if a line has features that the model does not know, or lacks most
-                    of its columns; plus "repeated" or "learned_before" if lines were learned before
+                    columns of the model; plus "repeated" or "learned_before" if lines were learned before
     both paths      {"line": 7, "error": {"kind", "message"}} for a rejected line; the other lines are processed
     the last line   {"done": true, "lines": 1000, "refused": 1}
     or, on failure  {"error": {…}, "lines": 1000, "refused": 1, "acknowledged": 511, "unacknowledged_from": 513}
     or, on shutdown the same as on failure, with "done": false
 
-An acknowledged block is on disk. One block is learned while the next one is read. No further blocks are read ahead, so
-a client that sends faster has to wait, and memory stays bounded. When the stream pauses, the lines so far are learned
-at once. Only lines for a new model wait until they have enough labels (see `beginning`).
+An acknowledged block is on disk. One block is learned while the next one is read. No further blocks are read ahead. So
+a client that sends faster than the model learns has to wait, and memory stays bounded. When the stream pauses, the
+lines so far are learned at once. Only lines for a new model wait until they have enough labels (see `beginning`).
 
 With the header Idempotency-Key, a client may send a stream again from its beginning after any interruption. The number
 of each line is logged with its row, so lines that were learned are skipped, wherever the stream was cut. Different
 content under a learned line number ends the stream with the error `key_reused`. A failure that no line caused, such as
-a full disk, also ends the stream, so that no later line is learned before the failed ones.
+a full disk, also ends the stream, so that no later line is learned before the failed lines.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Tally:
 
 
 async def _until_failure(lines: AsyncIterator[bytes], tally: Tally) -> AsyncIterator[bytes]:
-    """Report a failure in the last line of the response, because its status has already been sent."""
+    """Report a failure in the last line of the response, because the status of the response has already been sent."""
     try:
         async for line in lines:
             yield line
@@ -246,8 +246,8 @@ async def learn_block(
 def _acknowledgement(block: list[Numbered], learned: Learned, hosted: HostedModel) -> bytes:
     margins, first, last = learned.margins, block[0][0], block[-1][0]
     answer: dict[str, Any] = {"lines": [first, last], "position": learned.position, "learned": len(margins)}
-    # A repeated request may have been learned by a model that was replaced since (no classes), or its margins may have
-    # been deleted (NaN). Then the number of wrong predictions is unknown.
+    # A repeated request may have been learned by a model that was replaced since; then `classes` is None. Its margins
+    # may have been deleted; then they are NaN. In both cases the number of wrong predictions is unknown.
     if learned.classes is not None and not np.isnan(margins).any():
         codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
         labels = in_known_spelling(learned.classes, [example.label for _, example in block])

@@ -58,7 +58,7 @@ class Predictor:
         self._loop = asyncio.get_running_loop()
 
     def one(self, features: Any, task: Any, offset: Any = UNSET) -> asyncio.Future[Prediction]:
-        """Queue one prediction. All that are queued in one iteration of the event loop are computed together."""
+        """Queue one prediction. Predictions queued in the same iteration of the event loop are computed together."""
         future: asyncio.Future[Prediction] = self._loop.create_future()
         if not self._waiting:
             self._loop.call_soon(self._flush)
@@ -66,21 +66,21 @@ class Predictor:
         return future
 
     async def many(self, examples: Sequence[Example]) -> list[Prediction]:
-        """Several predictions: in a thread, unless they are few and nothing would block the event loop."""
+        """Compute several predictions: in a thread, unless they are few and would not block the event loop."""
         columns = [[getattr(example, name) for example in examples] for name in ("features", "task", "offset")]
         if not self._may_use_loop or len(examples) > _MAX_ON_LOOP:
             return await self._loop.run_in_executor(_pool, lambda: self._compute(*columns))
         return self._compute(*columns)
 
     async def reasons(self, examples: Sequence[Example]) -> list[Reasons]:
-        """The reasons for several predictions, by the model as it is now."""
+        """The reasons for several predictions, computed with the model as it is now."""
         return await self._loop.run_in_executor(_pool, self._explain, examples)
 
     def _explain(self, examples: Sequence[Example]) -> list[Reasons]:
         return [self._explain_one(example) for example in examples]
 
     def _explain_one(self, example: Example) -> Reasons:
-        """The reasons by the model that predicts for the task: the candidate or the model in use, as in `_compute`."""
+        """Explain with the model that predicts for the task: the candidate or the model in use, as in `_compute`."""
         candidate = self._versions.candidate
         if candidate is not None and candidate.answers(example.task):
             try:
@@ -98,7 +98,7 @@ class Predictor:
 
     @property
     def _may_use_loop(self) -> bool:
-        """Whether a few rows may be computed on the event loop, because no lock and no shard would block it."""
+        """Whether a few rows may be computed on the event loop, because no lock and no shard would block the loop."""
         return not (self._writer.busy or self._host.in_shards)
 
     def _flush(self) -> None:
@@ -112,7 +112,7 @@ class Predictor:
         work.add_done_callback(lambda done: self._answer(batch, done.result()))
 
     def _compute_or_reject(self, batch: list[_Waiting]) -> list[Prediction | Exception]:
-        """Compute all together. If this fails, compute each example by itself, so that only invalid ones fail."""
+        """Compute all examples together. If this fails, compute each by itself, so that only invalid ones fail."""
         try:
             features, tasks, offsets, _ = map(list, zip(*batch, strict=True))
             if None in tasks and len(set(tasks)) > 1:
@@ -186,7 +186,7 @@ def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
 
 
 def _stored_form(example: Example) -> tuple[Any, ...]:
-    """The form in which `pending` stores an example. Earlier versions of budgetron can read it if it has no offset."""
+    """The form in which `pending` stores an example. Without an offset, earlier versions of budgetron can read it."""
     fields = (example.features, example.task)
     return fields if example.offset is UNSET else (*fields, example.offset)
 

@@ -66,7 +66,7 @@ async def end(call: Call) -> Response:
 
 
 async def _change(call: Call, action: Callable[[], Any]) -> Response:
-    """Run a change in the writer thread, between two commits. It returns the number of its record, if it has one."""
+    """Run a change in the writer thread, between two commits. `action` returns the number of its record, or None."""
     position = await call.model.writer.call(action)
     return _done(call) if position is None else reply(encode(Done(position)))
 

@@ -38,7 +38,7 @@ class Addresses:
         if not self._trusted or not self.is_trusted(peer):
             return counted_name(peer)
         # Each proxy appends the address of its peer. Read from the right, the first address that is not a trusted
-        # proxy is the client. The client sent any address further to the left, and may have invented it.
+        # proxy is the client. Addresses further to the left come from the client, which may have invented them.
         values = b",".join(value for header, value in scope["headers"] if header == _HEADER)
         for text in reversed(values.decode("latin-1").split(",")):
             if _parsed(text.strip()) is None:

@@ -32,8 +32,8 @@ class CorrectionRequest(Struct, forbid_unknown_fields=True):
 class OperatingPointRequest(Struct, forbid_unknown_fields=True):
     """How the model decides: by a `threshold`, or by `costs` of the decisions `fp` (false positive), `fn` (false
     negative) and, optionally, `ask` (leave it to a person). `max_error`, alone or in addition, limits the share of
-    wrong decisions for each label, and leaves the other examples to a person. The limit holds with the probability
-    `confidence` if the model no longer changes.
+    wrong decisions for each label. Examples that cannot be decided within this limit are left to a person. The limit
+    holds with the probability `confidence` if the model no longer changes.
 
     If the model has an operating point already, its counts of scores and labels are kept, and the new thresholds are
     chosen from them at once.
@@ -70,8 +70,8 @@ class AuditLine(Struct):
 
 
 class CorrectionAnswer(Struct):
-    """The correction is on disk. `replayed` examples were learned again: those after record `snapshot`. For a retry,
-    `replayed`, `seconds` and `snapshot` are 0.
+    """The correction is on disk. `replayed` is how many examples were learned again: all examples after record
+    `snapshot`. For a retry, `replayed`, `seconds` and `snapshot` are 0.
     """
 
     correction: Correction
@@ -87,10 +87,10 @@ class CorrectionsAnswer(Struct):
 
 
 class LimitsRequest(Struct, forbid_unknown_fields=True):
-    """New values of some limits; the others stay. `rate` is in examples per second and API key, for keys without a rate
-    of their own. `address_rate` is in examples per second and client address, `address_connections` in open connections
-    per client address. Requests that take longer than `slow_seconds` are written to the slow log. 0 means no limit, or
-    no slow log.
+    """New values of some limits; the other limits stay. `rate` is in examples per second and API key, for keys without
+    a rate of their own. `address_rate` is in examples per second and client address, and `address_connections` in open
+    connections per client address. Requests that take longer than `slow_seconds` are written to the slow log. 0 means
+    no limit, or no slow log.
     """
 
     rate: Rate | UnsetType = UNSET
@@ -115,7 +115,7 @@ class AuditAnswer(Struct):
 
 
 class CandidateRequest(Struct, forbid_unknown_fields=True):
-    """Run a version beside the model in use. It predicts for a `share` of the tasks; with 0 it is only compared."""
+    """Run a version beside the model in use, to compare them. The version predicts for a `share` of the tasks."""
 
     version: Annotated[str, Meta(min_length=1, max_length=64)]
     share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
@@ -153,10 +153,10 @@ class VersionsAnswer(Struct):
 
 
 class CopyAnswer(Struct):
-    """The copy of the model: `role` is owner, standby, former owner or none.
+    """The copy of the model. `role` is the role of this service: owner, standby, former owner or none.
 
-    `copied` is the last record in the copy, and `age_seconds` is how long ago the copy was last up to date; only the
-    owner and a former owner have them.
+    `copied` is the last record in the copy, and `age_seconds` is how long ago the copy was last up to date. Only an
+    owner and a former owner have these two fields.
     """
 
     role: str

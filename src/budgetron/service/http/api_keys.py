@@ -4,13 +4,13 @@
     mobile-app  predict   9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08   500 expires=2027-06-30
     labeller    learn     60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752   models=spam,clicks
 
-`predict` may predict and read statistics; `learn` may also send labels; `admin` may do everything, such as downloading
+`predict` may predict and read statistics. `learn` may also send labels. `admin` may do everything, such as downloading
 or replacing the model. The options are examples per second, the last day (UTC) on which the key works, and the models
 that it may use.
 
 A key cannot be guessed, so a fast hash is enough, and looking it up by its hash reveals nothing through timing. Keys
-are never logged. If the file can no longer be read, all keys stop working after `GRACE` seconds. Otherwise a revoked
-key would stay valid if its file is deleted or damaged.
+are never logged. If the file can no longer be read, all keys stop working after `GRACE` seconds. Without this rule, a
+key could not be revoked while the file is missing or damaged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 from budgetron.errors import InputError, OperationalError, input_error, shown
 from budgetron.persist import replace_file
 
-ROLES = ("predict", "learn", "admin")  # each role includes the rights of those before it
+ROLES = ("predict", "learn", "admin")  # each role includes the rights of the roles before it
 PREFIX = "bt_"
 GRACE = 10.0  # seconds: an editor that replaces the file may leave it unreadable for a moment
 _MAX_KEYS = 10_000
@@ -47,8 +47,8 @@ class ApiKey:
     role: str
     digest: bytes
     rate: float | None = None
-    expires: datetime.date | None = None  # the last day on which it works
-    models: tuple[str, ...] | None = None  # None: all
+    expires: datetime.date | None = None  # the last day on which the key works
+    models: tuple[str, ...] | None = None  # the models that the key may use; None: all
 
     def may(self, role: str) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)

@@ -45,7 +45,7 @@ from budgetron.service.monitoring.metrics import TEXT
 
 HTML = "text/html; charset=utf-8"
 # In the ASGI scope:
-ROUTE = "budgetron.route"  # the path, as it is named in metrics and the log
+ROUTE = "budgetron.route"  # the name of the path in metrics and the log
 ADDRESS = "budgetron.address"  # the address of the client
 STREAM = "budgetron.stream"  # whether the request is a stream, which lasts as long as its client wants
 LIMITS = "/v1/limits"
@@ -96,7 +96,8 @@ async def _answer_fault(request: Request, error: Exception) -> Response:
 class Observe:
     """Middleware around all requests: metrics, the log, and a timeout for clients that do not read their response.
 
-    It rejects requests that exceed the rate of their address, use a reserved connection, or have a repeated header.
+    It rejects requests that exceed the rate of their address, use a reserved connection, lack the header Host, or
+    repeat a header that may occur only once.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
@@ -148,7 +149,7 @@ class Observe:
         return problem
 
     def _may_set_limits(self, scope: Scope) -> bool:
-        """Whether an administrator requests /v1/limits. No rate applies to this, so a wrong limit can be undone."""
+        """Whether an administrator requests /v1/limits. No rate applies then, so that a wrong limit can be undone."""
         if scope["path"] != LIMITS:
             return False
         keys = self._service.api_keys
@@ -168,7 +169,7 @@ class Observe:
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route, method = scope.get(ROUTE, "unknown"), scope["method"]
-        if status == 405 or method not in _METHODS:  # a client can invent methods, and each would be a new label
+        if status == 405 or method not in _METHODS:  # clients can invent methods; each would add a label to the metrics
             method = "other"
         self._service.metrics.answered(route, method, status, seconds)
         if self._service.settings.log_requests:
@@ -187,7 +188,11 @@ class Observe:
 
 
 class Endpoint(ABC):
-    """One path below /v1. An object, because Starlette passes all HTTP methods to objects, but not to functions."""
+    """One path below /v1.
+
+    Endpoints are objects, because Starlette passes requests of all HTTP methods to an object. To a function it passes
+    only the methods that the route lists.
+    """
 
     def __init__(self, service: Service, path: str, operations: dict[str, Operation]) -> None:
         self._service, self._path, self._operations = service, path, operations

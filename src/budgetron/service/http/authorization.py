@@ -28,7 +28,7 @@ def read_headers(scope: Scope) -> HTTPProblem | None:
     """Store the headers of a request by name in its scope, for `header`.
 
     Returns the error for a missing Host, or for a repeated header that may occur only once; None if there is no error.
-    If a header is repeated, a proxy in front of the service might check one value and the service use the other.
+    With a repeated header, a proxy in front of the service might check one value, and the service use the other.
     """
     headers = scope["headers"]
     scope[HEADERS] = by_name = dict(headers)
@@ -71,8 +71,8 @@ def token_of(scope: Scope) -> str:
 def _check_origin(service: Service, request: Request) -> None:
     """Without keys, reject requests from web pages of other sites that are open in a browser on this machine.
 
-    A page can make the browser send requests to localhost; the headers Origin and Sec-Fetch-Site show this. Or it can
-    let its own host name point to this machine; the header Host shows this.
+    A page can make the browser send requests to localhost; the headers Origin and Sec-Fetch-Site show this. Or the
+    owner of the page can let its host name point to this machine; the header Host shows this.
     """
     headers = request.scope[HEADERS]
     host = headers.get(b"host", b"").decode("latin-1")

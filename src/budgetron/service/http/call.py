@@ -1,7 +1,7 @@
 """`Call`: one authorized request to one model, as a handler sees it. It reads the body within limits of size and time.
-`ServiceCall` is the same for a request to the service.
+`ServiceCall` is the same for a request that concerns the service and not one model.
 
-Starlette has no response that is written while the request is still being read; `TwoWayStream` is one.
+`TwoWayStream` is a response that is written while the request is still being read. Starlette has no such response.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from budgetron.service.settings import Limits
 if TYPE_CHECKING:
     from budgetron.service.model.served_model import ServedModel
 
-# A body may pause for `Limits.seconds_to_send`, and take as long as it needs at this rate: a model file may have a
-# gigabyte, but a client that sends one byte now and then must not occupy a connection for ever.
+# A body may pause for `Limits.seconds_to_send`, and must arrive at this rate or faster. A fixed time for the whole body
+# would not do, because a model file may have a gigabyte. Without this rate, a client that sends one byte now and then
+# could occupy a connection for ever. The body of a stream may be slower.
 _MIN_BYTES_PER_SECOND = 1_000
 # In the ASGI scope:
 RECEIVED = "budgetron.received"  # when the body was complete, for the slow log and traces
@@ -40,7 +41,7 @@ _POLL = 0.25  # seconds; a stream without lines has to notice that the service i
 
 @dataclass(slots=True, kw_only=True)
 class ServiceCall:
-    """A request to the service, with its API key and client address. `Call` adds the model."""
+    """A request that concerns the service, with its API key and client address. `Call` adds the model."""
 
     request: Request
     api_key: ApiKey
@@ -59,7 +60,7 @@ class ServiceCall:
     # ---- rate limits
 
     def charge_request(self) -> None:
-        """Count the request itself for its API key, or reject it. `app` has already counted it for the address."""
+        """Count the request itself for its API key, or reject it. `app` has already counted it for its address."""
         if seconds := self.rates.seconds_to_wait(self.api_key, 1):
             raise too_many(repr(self.api_key.name), seconds)
 
@@ -69,7 +70,7 @@ class ServiceCall:
             raise too_many(f"{self.api_key.name!r} and {self.address}", seconds)
 
     async def wait_and_charge(self, cost: int) -> None:
-        """Like `charge`, for a stream: wait until the rates allow it instead of rejecting it."""
+        """Like `charge`, but for a stream: wait until the rates allow the examples instead of rejecting them."""
         while seconds := self.rates.seconds_to_wait(self.api_key, cost, self.address):
             await asyncio.sleep(seconds)
 
@@ -147,8 +148,8 @@ class Call(ServiceCall):
 class TwoWayStream(Response):
     """A response whose lines are written while the request is still being read.
 
-    Starlette's `StreamingResponse` cannot do this: it reads from the request itself, to notice a disconnect, and would
-    lose lines.
+    Starlette's `StreamingResponse` cannot do this. To notice a disconnect, it reads from the request itself, so lines
+    would be lost.
     """
 
     def __init__(self, lines: AsyncIterator[bytes], media_type: str) -> None:

@@ -1,9 +1,9 @@
 """Limits on the number of connections, and on the time until the headers and the first bytes of the body have arrived.
 
 uvicorn bounds the bytes of headers (`h11_max_incomplete_event_size`), but waits for ever for their end. With uvicorn's
-own limit on connections, every request is answered with 503 once too many are open, health checks included. uvicorn
-takes any `asyncio.Protocol` class as `http=`. The class here passes everything on to uvicorn's own protocol, and adds
-only timeouts and a limit on the number of connections. It depends on no other part of uvicorn.
+own limit on connections, every request is answered with 503 once too many connections are open, health checks included.
+uvicorn takes any `asyncio.Protocol` class as `http=`. The class here passes everything on to uvicorn's own protocol,
+and adds only timeouts and a limit on the number of connections. It depends on no other part of uvicorn.
 
 `http.app` reports when a request begins and ends, and `http.call` when its body begins. After that, `http.call`
 enforces the timeouts of the body.
@@ -18,9 +18,9 @@ from typing import Any
 
 from budgetron.service.http.addresses import counted_name
 
-RESERVED = 16  # connections beyond the limit; on them, every request but a health check is answered with 503
+RESERVED = 16  # connections beyond the limit; on these, only health checks get another answer than 503
 _RESERVED_SECONDS = 5.0
-_RESERVED_PER_ADDRESS = 2  # connections beyond the limit of an address; the 503 on them gives the reason
+_RESERVED_PER_ADDRESS = 2  # connections beyond the limit of an address; their requests get a 503 with the reason
 _MAX_INTERVAL = 1.0  # seconds between two checks of the deadlines
 
 Client = tuple[str, int]

@@ -33,7 +33,7 @@ def page() -> bytes:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Budgetron: paths</title>'
         f"<style>{_STYLE}</style></head><body><main><h1>Budgetron: paths</h1>{_definitions()}"
-        "<p>The paths below belong to the model named <code>default</code>. Those of another model begin with "
+        "<p>The paths below belong to the model named <code>default</code>. The paths of another model begin with "
         "<code>/v1/models/NAME/</code>. Send an API key in the header <code>Authorization: Bearer KEY</code>. "
         'A rejected request is answered with <code>{"error": {"kind": …, "message": …}}</code>.</p>'
         f"{''.join(map(_section, MODEL_OPERATIONS))}"

@@ -1,6 +1,6 @@
 """The list of operations, with their paths, roles and types. Routing and /openapi.json are made from it.
 
-The paths of a model begin with /v1/models/NAME. Those of the model named `default` may also begin with /v1.
+The paths of a model begin with /v1/models/NAME. The paths of the model named `default` may also begin with /v1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from budgetron.service.handlers import (
 from budgetron.service.handlers.ndjson import NDJSON
 from budgetron.service.http import admin_wire, wire
 
-Handler = Callable[..., Awaitable[Response]]  # of a Call, or of the service and a ServiceCall
+Handler = Callable[..., Awaitable[Response]]  # takes a Call, or the service and a ServiceCall
 DEFAULT = "default"
 PROBES = ("/healthz", "/readyz")
 __all__ = ["DEFAULT", "MODEL_OPERATIONS", "NDJSON", "PROBES", "SERVICE_OPERATIONS", "SERVICE_PATHS", "Operation"]
@@ -34,7 +34,7 @@ __all__ = ["DEFAULT", "MODEL_OPERATIONS", "NDJSON", "PROBES", "SERVICE_OPERATION
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one path. The path is relative to that of its model, or to /v1."""
+    """One method of one path. The path is relative to the path of its model (/v1/models/NAME), or to /v1."""
 
     method: str
     path: str

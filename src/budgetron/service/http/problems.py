@@ -1,6 +1,6 @@
 """Maps exceptions to HTTP responses. No other module decides the status of an exception.
 
-The messages are those of the Python library, with JSON fields instead of arguments. Wrong input is 4xx; an operation
+The messages are those of the Python library, with JSON fields instead of arguments. Wrong input is 4xx. An operation
 that a model in shards does not support is 501. An operational failure is 5xx, with `Retry-After` if a retry may help.
 """
 
@@ -92,7 +92,7 @@ STATUSES: list[tuple[type[BaseException], Status]] = [
     (OperationalError, Status(503, "unavailable", True)),
     (MemoryError, Status(503, "memory", True)),
 ]
-REASONS = {  # why a model cannot learn, for /readyz; without paths, because it needs no API key
+REASONS = {  # why a model cannot learn, for /readyz; without file paths, because /readyz needs no API key
     "disk": "disk: it is full or not writable",
     "damaged": "damaged: the content of the log has changed on disk",
     "not_owner": "not_owner: another process has taken over the directory or its copy",
@@ -130,7 +130,7 @@ def problem_of(error: Exception) -> HTTPProblem | None:
     return None
 
 
-# Messages of learners and hosts name the arguments of a Python call; these are the fields of a request.
+# Argument of a Python call, as messages of learners and hosts name it → the field of a request.
 _FIELDS = {"X": "features", "x": "features", "y": "label", "tasks": "task", "task": "task", "sample_weight": "weight",
            "classes": "classes", "key": "key", "offset": "offset", "position": "position", "row": "row"}  # fmt: skip
 _RECORD = re.compile(r"^Columns\.encode: record (\d+): ")

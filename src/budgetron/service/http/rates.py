@@ -1,7 +1,8 @@
-"""Rate limits per API key and per client address: token buckets that fill at the rate and hold two seconds' worth.
+"""Rate limits per API key and per client address.
 
-A request counts against its address before its API key is checked, so that guessing keys is limited too. The rates
-can be changed while the service runs (PUT /v1/limits).
+Each limit is a token bucket, which fills at the limit's rate and holds at most the tokens of two seconds. A request
+counts against its address before its API key is checked, so that guessing keys is limited too. The rates can be changed
+while the service runs (PUT /v1/limits).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import OrderedDict
 
 from budgetron.service.http.api_keys import ApiKey
 
-MAX_ADDRESSES = 10_000  # addresses that are remembered; beyond that, the least recently used one is forgotten
+MAX_ADDRESSES = 10_000  # addresses that are remembered; beyond that, the least recently used address is forgotten
 _SECONDS_HELD = 2.0
 
 
@@ -58,14 +59,14 @@ class Rates:
         self.keys, self.addresses = Buckets(10_000), Buckets(MAX_ADDRESSES)  # a key file has at most 10,000 keys
 
     def admit(self, address: str) -> float:
-        """Count one request of an address and return 0. Over the limit, only return the seconds to wait."""
+        """Count one request of an address and return 0. If the rate is exceeded, only return the seconds to wait."""
         seconds = self.addresses.seconds_to_wait(address, self.address_rate, 1)
         if not seconds:
             self.addresses.take(address, 1)
         return seconds
 
     def seconds_to_wait(self, key: ApiKey, cost: int, address: str | None = None) -> float:
-        """Take `cost` tokens of the key and the address and return 0. If too few are left, return the time to wait."""
+        """Take `cost` tokens of the key and the address and return 0. If too few are left, only return the wait."""
         seconds = self.keys.seconds_to_wait(key.name, key.rate or self.rate, cost)
         if address is not None:
             seconds = max(seconds, self.addresses.seconds_to_wait(address, self.address_rate, cost))

@@ -3,7 +3,7 @@ The OpenAPI document is made from the classes of both modules. `docs_page` shows
 
 features    a list of numbers; or a sparse row, {"indices": […], "values": […]}; or an object of features by name. The
             names are columns if the model has columns or was trained on a data frame, and are hashed otherwise.
-            {"geo": {"lat": 1}} is {"geo.lat": 1}
+            {"geo": {"lat": 1}} means {"geo.lat": 1}
 task        a string or an integer; omitted if the model has a single task
 label       a string, a number or a boolean
 offset      another model's score in log odds; required by a Budgetron whose first example had one. With more than two
@@ -57,8 +57,8 @@ class PredictRequest(Struct, forbid_unknown_fields=True):
     """One example, or several in `examples`.
 
     With `remember`, each prediction gets an id for labelling it later. With `explain`, it has `reasons`. `ask` is the
-    share of predictions for which you can get a label: those worth asking for are remembered and put into the labelling
-    queue.
+    share of predictions for which you can get a label. Predictions whose labels are worth asking for are then
+    remembered and put into the labelling queue.
     """
 
     features: Features | UnsetType = UNSET
@@ -97,8 +97,8 @@ class Verdict(Struct, forbid_unknown_fields=True):
 class FeedbackRequest(Struct, forbid_unknown_fields=True):
     """The label of one earlier prediction, or of several in `feedback`.
 
-    `correct` replaces an earlier label, and `withdraw` removes its example from the model. Both work as long as the
-    label is in the log.
+    `correct` replaces an earlier label, and `withdraw` removes the labelled example from the model. Both work as long
+    as the example is in the log.
     """
 
     id: Id | UnsetType = UNSET
@@ -109,8 +109,8 @@ class FeedbackRequest(Struct, forbid_unknown_fields=True):
 
 
 class ExplanationTerm(Struct):
-    """The contribution of one feature, or of another part (`kind`), to the margin. `total` is the sum of the parts by
-    the weights of all tasks (`shared`), of the task itself (`own`), and of related tasks (`related`)."""
+    """How much one feature, or another part of the model (`kind`), adds to the margin. `total` is the sum of three
+    parts: from the weights of all tasks (`shared`), of the task itself (`own`), and of related tasks (`related`)."""
 
     name: str
     total: float
@@ -142,7 +142,7 @@ class Reasons(Struct):
 
 
 class Prediction(Struct, omit_defaults=True):
-    """`margin` is one number, positive for the second class; with more than two classes, it is one number per class.
+    """`margin` is one number, positive for the second class. With more than two classes, it is one number per class.
 
     `probabilities` are included if the model has them. `warning` says that the model does not know some feature names,
     or that most of the model's features are missing. A model with an operating point adds its `decision`, or `abstain`
@@ -172,7 +172,7 @@ class QueueItem(Struct):
 
 
 class QueueAnswer(Struct):
-    """At most 100 predictions, those about which the model was least confident, and how many wait in all."""
+    """The predictions about which the model was least confident, at most 100, and how many predictions wait in all."""
 
     queue: list[QueueItem]
     waiting: int
@@ -186,9 +186,9 @@ class Predictions(Struct):
 
 
 class LearnAnswer(Struct, omit_defaults=True):
-    """The examples are learned and on disk as record `position`. `margins` are those just before learning.
+    """The examples are learned and on disk as record `position`. `margins` are their margins just before learning.
 
-    `warning` is a sentence about unknown or missing features of the first example that has some.
+    `warning` is a sentence about the first example with unknown or missing features.
     """
 
     position: int
@@ -233,8 +233,8 @@ class ShardAnswer(Struct):
 class ModelAnswer(Struct):
     """The settings of a model and its current statistics.
 
-    The budget in `settings` is the total. `budget_scope` says which tasks compete for it: all tasks of the `model`, or
-    the tasks of each `shard`, for its share.
+    The budget in `settings` is the total. `budget_scope` says which tasks compete for it. With `model`, all tasks
+    compete for the total. With `shard`, the tasks of each shard compete for the share of this shard.
     """
 
     name: str
@@ -296,7 +296,7 @@ class ProblemAnswer(Struct):
 
 
 class StrictDecoder(Generic[Decoded]):
-    """Decodes JSON as a class. Rejects objects with a repeated name, because parsers differ in the value they use."""
+    """Decodes JSON as a class. Rejects objects with a repeated name, because parsers differ in which value they use."""
 
     def __init__(self, kind: type[Decoded]) -> None:
         self._decoder = msgspec.json.Decoder(kind)

@@ -1,7 +1,7 @@
 """The live page at `/`. `budgetron.service.monitoring.statistics` describes the data that it shows.
 
-It loads nothing from other hosts: `live.html` is its body, `words.js`, `labels.js` and `live.js` are its scripts, and
-the rest comes from `budgetron.report.page`.
+The page loads nothing from other hosts. `live.html` is its body, `words.js`, `labels.js` and `live.js` are its scripts,
+and the rest comes from `budgetron.report.page`.
 """
 
 from __future__ import annotations

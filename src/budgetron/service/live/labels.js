@@ -1,5 +1,5 @@
 "use strict";
-// The labelling queue and the corrections. They need higher roles than the rest of the page, so they are loaded only on request.
+// The labelling queue and the corrections. They need API keys with a higher role than the rest of the page, so they are loaded only on request.
 
 function labelPanels({ byId, request, path, count, describe, modelInfo }) {
   const cell = (text, number = false) => make("td", { className: number ? "number" : "" }, make("bdi", { textContent: text }));
@@ -71,9 +71,9 @@ function labelPanels({ byId, request, path, count, describe, modelInfo }) {
     show(state) {
       byId("queue-note").textContent = state.waiting_labels ?
         `${count(state.waiting_labels)} ${state.waiting_labels === 1 ? "prediction waits" : "predictions wait"} for a label, the least confident first.` :
-        "None. Send predictions with \"ask\": the share of labels that you can give, such as 0.1.";
+        "None. Send requests to predict with \"ask\", the share of predictions that you can label, such as 0.1.";
       byId("corrections-note").textContent = state.in_shards ? "A model in shards cannot be corrected." :
-        `${count(state.n_corrections)} so far. A label can be corrected while its record is in the log; recent mistakes have the number of their record.`;
+        `${count(state.n_corrections)} so far. A label can be corrected while its record is in the log. The table of recent mistakes shows the number of each record.`;
       byId("correct").hidden = byId("corrections-show").hidden = state.in_shards;
     },
     clear() {

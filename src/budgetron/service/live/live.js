@@ -1,6 +1,6 @@
 "use strict";
-// The live page: it draws the state of a model, which arrives once per second as server-sent events. They are read through
-// fetch, because EventSource cannot send an API key.
+// The live page: it draws the state of a model, which arrives once per second as server-sent events. The events are read
+// through fetch, because EventSource cannot send an API key.
 {
   const byId = id => document.getElementById(id);
   const { percent, count, bytes } = Charts.formats;
@@ -108,7 +108,7 @@
     }));
   }
 
-  function rates(seconds) {  // totals once per second → the increase per second between two of them
+  function rates(seconds) {  // from totals, one per second, to the increase per second between each total and the next
     return seconds.slice(1).map(([when, predicted, learned], i) => {
       const [before, p, l] = seconds[i], span = Math.max(when - before, .001);
       return { when, predicted: Math.max(0, predicted - p) / span, learned: Math.max(0, learned - l) / span };
@@ -237,7 +237,7 @@
   function beliefs(list) {
     byId("beliefs").hidden = !list.length;
     if (!list.length) return;
-    // The beliefs of a table of features assume nothing about tasks, and no belief does if the graph fixes the relations.
+    // The beliefs of a feature table assume nothing about tasks. If the graph fixes the relations of the tasks, no belief assumes anything about them.
     const aboutTasks = list.filter(b => /\btasks\b/.test(b.words)), weight = some => some.reduce((sum, b) => sum + b.weight, 0);
     const differ = weight(aboutTasks.filter(b => b.apart)), kinds = weight(aboutTasks.filter(b => b.learned)), alike = weight(aboutTasks) - differ - kinds;
     byId("beliefs-says").textContent = "The model mixes several models with different assumptions (beliefs), weighted by how well each predicts. " + (
@@ -248,7 +248,7 @@
       make("th", { scope: "row", textContent: b.words }), make("td", { className: "number", textContent: percent(b.weight) }))));
   }
 
-  function relations(shown) {  // how related the tasks are; drawn again only if this has changed
+  function relations(shown) {  // how related the tasks are; drawn again only if the values have changed
     const text = JSON.stringify(shown);
     byId("relations").hidden = !shown;
     if (!shown || text === drawnRelations) return;

@@ -1,9 +1,9 @@
 """`Candidate`: a second model that learns the same labels as the model in use, and is compared with it.
 
-The candidate reads the records of the host's log after each commit, so it needs no log of its own. Labels that arrive
-while it learns have to wait. The candidate is saved after each snapshot of the host, because the next snapshot trims
-the log up to this one. After a restart, the candidate is loaded as it was last saved, and learns the later records
-again. With a share above 0 it answers the predictions for that share of the tasks.
+The candidate reads the new records of the host's log after each commit, so it needs no log of its own. Labels that
+arrive while the candidate learns have to wait. A snapshot of the host deletes the records before the previous snapshot
+from the log. So the candidate is saved after each snapshot. After a restart, the candidate is loaded as it was last
+saved, and learns the later records again. With a share above 0 it answers the predictions for that share of the tasks.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Candidate:
         self.state = state
         self._host, self._versions = host, versions
         self._position, self._saved_at = state.position, host.snapshot_record
-        # The two statistics count the same examples, so that the two models can be compared.
+        # Both objects count the same examples, so that the two models can be compared.
         self.statistics_of_current, self.statistics_of_candidate = LiveStatistics(), LiveStatistics()
-        # Records that the candidate rejected, and those that were deleted from the log before it could read them.
+        # How many records the candidate rejected, and how many left the log before the candidate could read them.
         self.refused = self.skipped = 0
         self.reason = ""  # the message of its latest error in learning or predicting
 
@@ -63,7 +63,7 @@ class Candidate:
         """
         host = self._host
         oldest = host.oldest_snapshot
-        if self._position < oldest:  # the model was replaced, or the log trimmed before the candidate could read it
+        if self._position < oldest:  # the model was replaced, or the log was trimmed before the candidate read it
             self.skipped += oldest - self._position
             self._position = oldest
         for record in host.records_after(self._position):
@@ -75,7 +75,7 @@ class Candidate:
             self.save()
 
     def continue_after(self, position: int) -> None:
-        """Continue after the record that replaced the model in use, which has no labels."""
+        """Continue after record `position`, which replaced the model in use and therefore has no labels."""
         self._position = position
         self.save()
 
@@ -97,7 +97,7 @@ class Candidate:
             statistics.learned(model, request, len(labels), Learned(number, values, classes=classes))
 
     def save(self) -> None:
-        """Store the candidate with its position. It then no longer needs the records up to this position."""
+        """Store the candidate with its position. The candidate then no longer needs the records up to this position."""
         self.state = msgspec.structs.replace(self.state, position=self._position)
         self._versions.save_candidate(self.hosted.content(), self.state)
         self._saved_at = self._host.snapshot_record

@@ -26,7 +26,8 @@ class ModelVersions:
     """The versions of one model.
 
     `replacing` resets the statistics while the model is replaced. `listen` registers a function that the writer calls
-    after each commit. A function is registered only while there is a candidate, because the next commit waits for it.
+    after each commit. A function is registered only while there is a candidate, because the function delays the next
+    commit.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class ModelVersions:
     def open(self) -> None:
         """Load the candidate of the last run, if any, and let it learn the records that it missed.
 
-        If the process ended during a promotion, `state.json` is corrected first. This may take long.
+        If the process ended during a promotion, `state.json` is corrected first. Learning may take long.
         """
         if self._any_host.in_shards:
             return
@@ -77,7 +78,7 @@ class ModelVersions:
         return self._stored
 
     def reload(self) -> None:
-        """Read the versions again, because a standby that takes over has fetched those of the former owner."""
+        """Read the versions again, because a standby that takes over has fetched the versions of the former owner."""
         self._stored = None
 
     # ---- versions
@@ -94,7 +95,8 @@ class ModelVersions:
         The replaced model is saved, so that a rollback can return to it.
         """
         content, last = self.versions.read(version), self._last_replacement()
-        # A promoted version has learned more than the file of this version, so it is not the same model.
+        # After a promotion, the model in use has learned more than the file of its version. So activating the version
+        # is then a change, not a retry.
         if last is not None and last.version == version and last.action != "promote":
             self._host.confirm()  # a retry: the first attempt may have failed here
             return last.position
@@ -127,7 +129,7 @@ class ModelVersions:
         return host.position
 
     def _record(self, action: str, version: str, saved: str, who: str) -> None:
-        """Record that the model was replaced by `version`. The model before is saved as the version `saved`."""
+        """Record that the model was replaced by `version`. The old model is saved as the version `saved`."""
         position = self._host.position
         self.versions.replaced(action, version, saved, position, who)
         self.model_replaced()

@@ -1,7 +1,7 @@
 """Remembered predictions, which clients may label later: a bounded table in a separate file beside the log.
 
 A prediction stays in the table after it was labelled. The number of predictions and their bytes are bounded, so that a
-client who may only predict cannot fill the disk. When the table is full, the API key that uses most of it loses its
+client that may only predict cannot fill the disk. When the table is full, the API key that uses most of it loses its
 oldest predictions. So no client can evict the predictions of a client that uses less of the table.
 
 The table survives a kill or a crash of the process. After a power loss the latest predictions may be missing; their ids
@@ -83,7 +83,7 @@ class Pending:
     def put(
         self, examples: Sequence[tuple[Any, ...]], api_key: str, leads: Sequence[float | None] | None = None
     ) -> list[str]:
-        """Remember features and tasks, and offsets if there are any, and return the ids to label them by.
+        """Remember the features, task and offset, if any, of each example. Returns the ids by which to label them.
 
         An example with a lead (of its predicted class over the next one) is in the labelling queue until it has a
         label.
@@ -107,13 +107,13 @@ class Pending:
             total.bytes += content_bytes + _ROW_BYTES * rows
 
     def _evict(self) -> None:
-        """Delete the oldest predictions of the key that holds most, until the table is within its bounds."""
+        """Delete the oldest predictions of the API key that has most, until the table is within its bounds."""
         for unit in ("rows", "bytes"):
             while (excess := getattr(self._all, unit) - getattr(self._limits, unit)) > 0:
                 self._delete_oldest(unit, excess)
 
     def _delete_oldest(self, unit: str, excess: int) -> None:
-        """Delete the oldest rows of the key that holds most, until the excess is gone or the next key holds as much."""
+        """Delete the oldest rows of the API key with most, until it has as much as the next, or the excess is gone."""
         largest, second = sorted([*(getattr(usage, unit) for usage in self._usage.values()), 0], reverse=True)[:2]
         api_key = next(name for name, usage in self._usage.items() if getattr(usage, unit) == largest)
         goal = largest - min(excess, max(1, largest - second))
@@ -141,7 +141,7 @@ class Pending:
         return PendingPrediction(features, task, offset, label, True, row[2], msgspec.json.decode(row[3]))
 
     def queue(self, limit: int) -> tuple[list[tuple[str, Any, Any, float]], int]:
-        """The first `limit` predictions of the labelling queue, the least confident first, and how many there are."""
+        """The first `limit` predictions of the labelling queue, the least confident first, and the queue's length."""
         queued = "FROM pending WHERE lead IS NOT NULL AND position IS NULL"
         query = f"SELECT id, example, lead {queued} ORDER BY lead, number LIMIT ?"
         rows = self._db.rows(query, (limit,))
@@ -160,7 +160,7 @@ class Pending:
             self._db.execute("UPDATE pending SET label = ?, position = ?, margin = ? WHERE id = ?", values)
 
     def note_learned(self, answers: Mapping[str, Learned]) -> None:
-        """Mark predictions as labelled if the host learned their label, but a crash came before `set_label`."""
+        """Mark predictions as labelled whose label the host had learned when a crash prevented `set_label`."""
         rows = [
             (learned.position, msgspec.json.encode(learned.margins[0].tolist()), key.removeprefix(KEY_PREFIX))
             for key, learned in answers.items()
@@ -204,7 +204,7 @@ def verify_pending(directory: Path) -> None:
 
 
 def repair_pending(directory: Path) -> bool:
-    """Delete a damaged table. The model loses nothing by this. Returns whether the table was damaged."""
+    """Delete the table if it is damaged. The model loses nothing by this. Returns whether the table was damaged."""
     try:
         verify_pending(directory)
     except DamagedLog:

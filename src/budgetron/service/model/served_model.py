@@ -33,7 +33,7 @@ class ServedModel:
         self.statistics = LiveStatistics()
         self.pending = Pending(host.directory, settings.pending, settings.limits.pending_bytes)
         self.pending.note_learned(host.answers_to(KEY_PREFIX))
-        self.asking = Asking()  # part of the service, because a restore replaces the model
+        self.asking = Asking()  # not part of the model, because a restore replaces the model
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
         self.versions = ModelVersions(name, host, self.statistics.replacing, self.writer.listen)
         if replication is not None:
@@ -60,9 +60,9 @@ class ServedModel:
         return state | {"waiting_labels": self.pending.n_waiting(), "candidate": self.versions.shown()}
 
     async def restore(self, content: bytes) -> int:
-        """Replace model and columns by those of a file, and reset the statistics, in one step between two commits.
+        """Replace the model and its columns by a model file, and reset the statistics, in one step between two commits.
 
-        Returns the number of the record of the replacement.
+        Returns the number of the record that replaced the model.
         """
 
         def replace() -> int:
@@ -93,7 +93,7 @@ def open_host(directory: Path, make_model: Callable[[], Any] | None, settings: S
             shards=settings.shards or 1,
             workers=settings.workers,
             ray=settings.ray,
-            block=settings.limits.examples,  # so that a request is at most one message per shard
+            block=settings.limits.examples,  # so that one request needs at most one message per shard
             snapshot_every=settings.snapshot_every,
         )
         return ShardedHost.open(directory, make_model, options)

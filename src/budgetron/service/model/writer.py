@@ -55,8 +55,8 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._stopped = False
         self.waiting = 0  # examples of all requests that have no answer yet
-        # True while the model or the candidate learns. Predictions then wait for its lock, so they must not run on the
-        # event loop.
+        # True while the model or the candidate learns. Predictions then wait for the lock of that model, so they must
+        # not run on the event loop.
         self.busy = False
         self.restarts = 0
         self._thread = self._start_thread()
@@ -71,7 +71,7 @@ class Writer:
         return self._thread.is_alive()
 
     def restart_if_ended(self) -> bool:
-        """Start another thread if the last one has ended. Returns whether it had. Call this on the event loop only."""
+        """Start another thread if the last one has ended. Returns whether it did. Call this on the event loop only."""
         if self._stopped or self.alive:
             return False
         lost, self._taken = self._taken, []
@@ -85,7 +85,7 @@ class Writer:
     # ---- requests
 
     def submit(self, request: Request, n: int) -> asyncio.Future[Learned]:
-        """Queue a request of `n` examples. The future gets its acknowledgement once they are on disk and learned.
+        """Queue a request of `n` examples. The future gets the answer once the examples are on disk and learned.
 
         Raises `Busy` if too many examples wait already.
         """
@@ -106,7 +106,7 @@ class Writer:
         return item.future
 
     def listen(self, listener: Callable[[list[Any]], None] | None) -> None:
-        """Call `listener` in the writer thread after each commit, with the answers. With None, call nothing any more.
+        """Call `listener` in the writer thread after each commit, with the answers. None removes the listener.
 
         The listener must catch its own errors: an exception would end the thread.
         """
@@ -132,7 +132,7 @@ class Writer:
                     self.busy = False
 
     def _take(self) -> list[_Item]:
-        """Take the waiting requests up to the next action, or one action. Return nothing when the writer stops.
+        """Take the waiting requests up to the next action, or one action. An empty list means that the writer stops.
 
         At most `_MAX_REQUESTS` requests are taken at once.
         """

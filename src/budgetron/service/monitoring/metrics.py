@@ -20,7 +20,7 @@ _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Metrics:
-    """One registry per service. Its labels have few values: known routes, methods, statuses and models."""
+    """The metrics of one service. Their labels have few values: known routes, methods, statuses and models."""
 
     def __init__(
         self, models: Mapping[str, ServedModel], consumptions: Mapping[str, Consumption] | None = None

@@ -11,7 +11,7 @@ MAX_LINES = 10  # per second, so that a service in which every request is slow d
 
 
 class SlowLog:
-    """Writes one line per slow request, and counts those beyond `MAX_LINES` per second.
+    """Writes one line per slow request. Beyond `MAX_LINES` per second, slow requests are only counted.
 
     `seconds` is the threshold; 0 disables the slow log. It can be changed while the service runs.
     """
@@ -23,7 +23,7 @@ class SlowLog:
         self._second, self._lines, self._suppressed = 0.0, 0, 0
 
     def note(self, seconds: float, **fields: Any) -> None:
-        """Log a request that took `seconds`, unless this is below the threshold, or too many lines were written."""
+        """Log a request that took `seconds`, unless this is below the threshold or too many lines were written."""
         if not self.seconds or seconds < self.seconds:
             return
         now = time.monotonic()

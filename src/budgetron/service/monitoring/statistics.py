@@ -47,7 +47,9 @@ from budgetron.evaluate.scoring import Scored
 from budgetron.evaluate.tally import Tally
 from budgetron.report.sections.relations import order_by_similarity
 
-WINDOW = 200  # examples per window of the curve, or a few more; a point has several when there are too many windows
+# Examples per window of the curve, or more, because a window ends with a request. If the curve has too many windows,
+# several windows share a point.
+WINDOW = 200
 TASKS = 1000  # tasks that are counted one by one; later tasks are counted together
 _SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
 _SHOWN_RELATIONS = 24
@@ -64,7 +66,7 @@ class LiveStatistics:
         self._shown_curve: list[dict[str, Any]] | None = None  # a cache; None after a window has ended
         self._shown_relations: tuple[int, dict[str, Any] | None] = (0, None)
         self._last_window_end = 0
-        # Drift alarms of models that were replaced: their number, and the latest ones, which may still have to be sent.
+        # Drift alarms of models that were replaced: their number, and the latest ones, which may be unsent.
         self._earlier_alarms = 0
         self._latest_earlier_alarms: list[Alarm] = []
         self.n_learned = self.n_refused = self.n_predicted = self.n_mistakes = 0
@@ -124,7 +126,7 @@ class LiveStatistics:
     # ---- reading
 
     def overall(self) -> Figures | None:
-        """The metrics of the examples learned since the start, or since the model was replaced; None if none were."""
+        """The metrics of the examples learned since the start or the last replacement; None without examples."""
         with self._lock:
             return None if self._tally is None else self._tally.overall
 

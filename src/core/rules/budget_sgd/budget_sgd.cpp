@@ -13,11 +13,11 @@ namespace budgetron {
 
 namespace {
 
-// The numbers of the methods are those of `Maintenance` in the NumPy definition.
+// The methods have the same numbers as in `Maintenance` of the NumPy definition.
 std::unique_ptr<Learner> make(const Config& config) {
   const std::size_t maintenance = config.parameters.count("maintenance", 5);
   if (config.parameters.real("radius", 0.0) > 0 && maintenance != 0 && maintenance != 1 && maintenance != 8)
-    throw std::invalid_argument("_core.make: budget_sgd needs maintenance 0, 1 or 8 if radius > 0");  // see MarginLearner::norm2_
+    throw std::invalid_argument("_core.make: budget_sgd needs maintenance 0, 1 or 8 if radius > 0");  // other methods do not update ‖f‖²
   switch (maintenance) {
     case 0: return make_counted<Removing<false>>(config);
     case 1: return make_counted<Removing<true>>(config);

@@ -82,7 +82,8 @@ class Halving final : public MarginLearner {
     norm2_ = after > 0 ? before : 0.0;
   }
 
-  // Sorts the slots into order_: L first, then D. Scores within a factor of 1 + 1e-10 are ties; the oldest of the tied examples go to L.
+  // Sorts the slots into order_: L first, then D. Scores that differ from the least score of L by a factor of at most 1 + 1e-10 are
+  // tied with it; the oldest of the tied examples go to L.
   void sort_by_size(std::size_t half) {
     sizes();
     const std::size_t n = size();

@@ -129,7 +129,7 @@ class MarginLearner : public CoefficientLearner {
     set(slot, u.step, size_of(u));
   }
 
-  // ---- ‖f‖², if it is bounded; only Removing and Halving keep norm2_ up to date, so budget_sgd.cpp rejects a radius for the others
+  // ---- ‖f‖², if it is bounded. Only Removing and Halving keep norm2_ up to date, so budget_sgd.cpp rejects a radius for other maintenance.
 
   bool bounded() const { return radius_ > 0; }
   // Adds a step to ‖f‖². Evictions change f(x_t), so call recompute_margin() after them.
@@ -141,8 +141,8 @@ class MarginLearner : public CoefficientLearner {
       if (o < config_.n_outputs) f += (o == u.step.plus ? 1.0 : -1.0) * simd().dot(beta(o), task_row, size());
     y_f_ = u.step.sign * scale_ * f;
   }
-  // Subtracts example r from ‖f‖², before r is removed. If `u` is not null, that step is already part of ‖f‖² but not stored yet, and
-  // `kernel_value` is K(x_r, x_t).
+  // Subtracts example r from ‖f‖², before r is removed. If `u` is not null, the step `u` is already part of ‖f‖², but not stored yet;
+  // `kernel_value` is then K(x_r, x_t).
   void subtract_norm(std::size_t r, const Update* u, double kernel_value) {
     task_row_of_slot(r, false, row_.data());
     double sum = 0;

@@ -5,7 +5,7 @@
 //   z = h x_m + (1 − h) x_n,   β_z = β_m κ^((1−h)²) + β_n κ^(h²),   h maximises ‖β_z‖²
 //   loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²;   n is the example with the least loss, and z takes over its arrival number
 //
-// In the code, p = ‖β_m‖² ≤ q = ‖β_n‖², s = ⟨β_m, β_n⟩, L = −ln κ. The search for h is that of the NumPy definition.
+// In the code, p = ‖β_m‖² ≤ q = ‖β_n‖², s = ⟨β_m, β_n⟩, L = −ln κ. The NumPy definition searches for h in the same way.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +69,7 @@ struct Pair {
   double merge(double& h) const {
     h = 0.0;  // z = x_n
     if (L <= 0) return 0.0;  // x_m = x_n
-    if (L > 36.0) return p;  // κ is below the rounding error of 1: merging only removes m, and the maxima are too narrow to find
+    if (L > 36.0) return p;  // κ is negligible beside 1: merging only removes m, and the maxima are too narrow to find
     double best = value(h);
     const auto try_candidate = [&](double low, double high) {
       const double at = polish(golden(low, high)), candidate_value = value(at);
@@ -78,6 +78,8 @@ struct Pair {
         h = at;
       }
     };
+    // If β_m and β_n have the same direction, the maximum lies between x_m and x_n. If their directions are opposite, it lies beyond x_n, whose
+    // coefficient is the larger one. With several outputs there are other cases, and all three intervals are searched.
     if (s * s >= p * q * (1.0 - 1e-12)) {
       s >= 0 ? try_candidate(0.0, 1.0) : try_candidate(-5.0, 0.0);
     } else {
@@ -91,7 +93,7 @@ struct Pair {
   static constexpr double kEqual = 1.0 + 1e-12;
 };
 
-// A lower bound of the loss, from a table, which makes most searches for h unnecessary. For one output, loss/p depends only on u = √(1 − κ),
+// A lower bound of the loss, from a table. It makes most searches for h unnecessary. For one output, loss/p depends only on u = √(1 − κ),
 // t = √(p/q) ≤ 1 and the sign of s. It increases with u. It decreases with t if s > 0, and increases with t if s < 0. So the table divides
 // (u, t) into cells, and the loss at one corner of a cell bounds the loss in the whole cell. With several outputs, the loss is concave in s,
 // so it is at least the linear interpolation between its values at s = √(pq) and s = −√(pq).

@@ -2,7 +2,7 @@
 // r largest eigenvalues of their Gram matrix (the Nyström approximation).
 //
 //   before the first step with a full store:   H = VΛVᵀ,  M = Λ_r^(−½) V_rᵀ,  β ← V_r V_rᵀ β
-//   at this step τ y and all later ones:       β ← β + τ y MᵀM k_t
+//   at this and every later step τ y:          β ← β + τ y MᵀM k_t
 //
 // H is the Gram matrix of the stored examples, β their coefficients, k_t the kernel row of the new example. Λ_r and V_r are the r largest
 // eigenvalues and their eigenvectors; eigenvalues of at most 1e-10 times the largest are left out. If an example is removed, or γ of the kernel
@@ -64,7 +64,9 @@ class Nystrom final : public MarginLearner {
     const std::int64_t rank = state.integers.at("rank").at(0);
     if (rank < 0 || static_cast<std::size_t>(rank) > size() || features.size() != static_cast<std::size_t>(rank) * size() || features.size() > m_.size())
       throw std::invalid_argument("load: features must have rank times the number of stored examples entries");
-    rank_ = full() || config_.pool ? static_cast<std::size_t>(rank) : 0;  // after a resize to a larger budget, the store is not full
+    // After a resize to a larger budget, the store is not full: examples are stored until it is full, and then M is computed again. With a pool, the
+    // number of examples does not tell whether there is room, so M stays.
+    rank_ = full() || config_.pool ? static_cast<std::size_t>(rank) : 0;
     std::copy(features.begin(), features.end(), m_.begin());
   }
 

@@ -1,5 +1,5 @@
-// Budget maintenance in O(B): evict the smallest, the oldest or a random example r, or project r onto the new example t. β are the coefficients
-// of the B stored examples, K is the multitask kernel, and τ y the step.
+// Budget maintenance in O(B): evict the example r with the smallest coefficient, the oldest or a random example, or project r onto the new example
+// t. β are the coefficients of the B stored examples, K is the multitask kernel, and τ y the step.
 //
 //   remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples      oldest   r = the oldest example
 //   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  then, if γ > 0, ‖β_j‖ is limited to ηγ (η: rate, γ: clip), one by one or,

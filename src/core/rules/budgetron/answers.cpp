@@ -36,8 +36,9 @@ State Budgetron::query(const Query& query) {
 }
 
 // Appends the variance of the calibrated mixture: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
-// s is the scale of the calibration; w_b, f_b and V_b are the weight, the margin and the variance of belief b. Margins and variances include
-// the effect of the beliefs' lapse rates. They do not include that of the calibration's lapse rate, which would make margins smaller.
+// s is the scale of the calibration; w_b, f_b and V_b are the weight, the margin and the variance of belief b. A lapse rate is
+// a share of labels that are assumed to be random. Margins and variances include the effect of the beliefs' lapse rates. They do not include the
+// effect of the calibration's lapse rate, which would make margins smaller.
 void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
   auto& work = s.rule_scratch<Working>();
   std::vector<double> v(n_beliefs());
@@ -100,7 +101,8 @@ std::vector<std::size_t> Budgetron::places_of_terms(const Part& part, const Inst
 }
 
 // Appends the terms of s sum_b c_b f_b + offset, the calibrated sum over the beliefs that are awake with their coefficients c_b. The terms of
-// the features go to `columns` (sources × outputs × n), those of the Fourier features of each part to `fourier` (parts × sources × outputs).
+// the features go to `columns` (sources × outputs × n). The terms of the Fourier features of each part go to `fourier` (parts × sources × outputs).
+// The sources are the shared weights, the own weights and so on; see part.hpp.
 // `factors` has one number per belief that is awake, which multiplies its terms; see lapse_factors().
 void Budgetron::add_terms(const Seen& e, const Working& work, const std::vector<double>& factors, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
   const std::size_t first = columns.size();
@@ -163,7 +165,7 @@ State Budgetron::explain(const Query& query) const {
     const auto& work = s.rule_scratch<Working>();
     const double shrinkage = calibration_.shrinkage(work.combined.data(), s.margins[0]);
     const std::vector<double> factors = lapse_factors(work), coefficient = coefficients(work);
-    double factor = 0;  // the mean lapse factor; it applies to the offset, which is part of every belief's margin
+    double factor = 0;  // the mean lapse factor; it applies to the row's offset (Rows::offsets), which is part of every belief's margin
     for (std::size_t k = 0; k < factors.size(); ++k) factor += factors[k] * coefficient[k];
     for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
       answer.reals["offsets"].push_back(shrinkage * calibration_.scale() * factor * x.rows->offsets[i * outputs() + o]);

@@ -77,8 +77,9 @@ void Budgetron::make_dense_parts(const Config& config) {
   const std::size_t plain_filter = config.parameters.count("plain_filter", none), cells = config.parameters.count("fourier_cells", 0), short_rows = config.parameters.count("short_rows", 0);
   const std::size_t limit = config.parameters.count("max_filter_frequencies", 0);
   const std::vector<double> filter_rates = config.parameters.array("filter_rates"), lapses = config.parameters.array("filter_lapses");
-  // `filters` has three numbers per filter: prior, own and floor (see FilterBelief). As many filters as there are banks, from index `fourier_filter`
-  // on, see the Fourier features of one bank each. `none` is an index that no filter has.
+  // `filters` has three numbers per filter: prior, own and floor (see FilterBelief). Each bank of Fourier features has its own bandwidths
+  // (features/fourier_features.hpp). From index `fourier_filter` on, one filter per bank sees the features of that bank. `none` is an index that no
+  // filter has.
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
     const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k < fourier_filter + fourier_.banks();
     const std::size_t bank = sees_fourier ? k - fourier_filter : 0;
@@ -150,7 +151,7 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
     parts_[p]->margins(work.seen, work.values.data() + work.awake.size() * outputs());
     for (std::size_t k = 0; k < parts_[p]->count(); ++k) work.awake.push_back(b + k);
   }
-  // An offset is the score of another model. It is added to the margin of every belief, so that beliefs learn only what it does not explain.
+  // An offset is the score of another model. It is added to the margin of every belief, so that beliefs learn only what the offset does not explain.
   for (std::size_t k = 0; x.rows->offsets && k < work.awake.size() * outputs(); ++k) work.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
   Mixture::logs(work.values.data(), work.awake.size(), outputs(), work.logs.data());
   const bool lapses = apply_lapses(work);
@@ -159,8 +160,8 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   calibration_.margins(work.combined.data(), work.calibrated.data(), s.margins.data());
 }
 
-// Changes the log probabilities of beliefs that assume that some labels are random. Returns whether there are such beliefs among those that are
-// awake. They exist only with two classes.
+// Changes the log probabilities of beliefs that assume that some labels are random. Returns whether any such belief is awake.
+// Such beliefs exist only with two classes.
 bool Budgetron::apply_lapses(Working& work) const {
   bool any = false;
   double* logs = work.logs.data();

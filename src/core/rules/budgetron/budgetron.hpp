@@ -27,7 +27,7 @@ namespace budgetron {
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
       : row(bytes), linear(bytes), fourier(bytes), bank_features(bytes), banks(bytes), columns(bytes), rounded(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), combined(bytes), combination(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
-  Vec<double> row;            // see Seen::row; empty if it points to the caller's array
+  Vec<double> row;            // see Seen::row; empty if Seen::row points to the caller's array
   Vec<double> linear;         // see Seen::linear
   Vec<float> fourier;         // see Seen::fourier
   Vec<float> bank_features;   // the Fourier features of each part that uses another bank than bank 0, one part after the other
@@ -82,7 +82,7 @@ class Budgetron final : public Learner {
  private:
   using Working = BudgetronScratch;
 
-  // After kSleepAfter idle examples, a part with Fourier features sees only one example in kWakeEvery.
+  // A part is idle while its weight is negligible. After kSleepAfter idle examples, a part with Fourier features sees only one example in kWakeEvery.
   static constexpr std::int64_t kSleepAfter = 2500, kWakeEvery = 8;
 
   static constexpr std::size_t kShortEntries = static_cast<std::size_t>(kShortRow) + 1;  // one more, for the constant
@@ -115,7 +115,8 @@ class Budgetron final : public Learner {
   // ---- sizes.cpp
 
   std::size_t frequencies_in_use() const;
-  // Drops the part that has been idle longest, of those that may be dropped, if that is for at least kDropAfter examples. Returns whether it did.
+  // Finds the part that has been idle longest among those that may be dropped. If it has been idle for at least kDropAfter examples, drops it and
+  // returns true.
   bool drop_idle();
   void drop_part(std::size_t p);
   void use_bytes_when_due(bool dropped);

@@ -130,7 +130,7 @@ class Calibration {
     Curve& curve = curves[k];
     double* offset = offsets.data() + k * outputs_;
     if (curve.lapse == 0) curve.lapse = kFirstLapses[k];
-    const std::size_t first = classes_ - outputs_;  // the class of the first output: with two classes, the only output is that of the second
+    const std::size_t first = classes_ - outputs_;  // the class of the first output: with two classes, the only output belongs to the second one
     if (outputs_ == 1) {
       const double z = curve.scale * m[0] + offset[0];
       log_probabilities(&z, 1, p_.data());

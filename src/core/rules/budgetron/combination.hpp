@@ -5,7 +5,7 @@
 //   g = [y] - p(z),  u_b = sum_c g_c x_bc                       [y]: 1 for the true class y and 0 for the others
 //   beta += w P u/(1 + w u'Pu),   P -= w Pu(Pu)'/(1 + w u'Pu),   P <- P/kKeep
 //
-// m is the margin of the mixture, l_b that of belief b, and z that of the combination. With more than two classes, all three are log
+// m is the margin of the mixture, l_b the margin of belief b, and z the margin of the combination. With more than two classes, all three are log
 // probabilities, one per class, and z is normalised. A belief that sleeps has x_b = 0. w is the weight of the example; above 1 it counts as 1.
 // All beta begin at 0, so the combination begins as the mixture. P is the covariance of beta. The update is the online Newton step (Hazan,
 // Agarwal and Kale, Logarithmic regret algorithms for online convex optimization, Machine Learning 2007). P grows a little at every step, so

@@ -28,7 +28,7 @@ class Mixture {
   // Computes log p of each class under each belief from the margins f of the beliefs.
   static void logs(const double* f, std::size_t beliefs, std::size_t outputs, double* out) {
     const std::size_t classes = std::max<std::size_t>(2, outputs);
-    // Smaller probabilities are raised to one in a million, because a belief that gives a class less is wrong about it more often than that.
+    // Smaller probabilities are raised to one in a million, because beliefs with such probabilities are wrong more often than they claim.
     const double lowest = std::log(1e-6);
     for (std::size_t b = 0; b < beliefs; ++b) log_probabilities(f + b * outputs, outputs, out + b * classes);
     for (std::size_t k = 0; k < beliefs * classes; ++k) out[k] = std::max(out[k], lowest);

@@ -31,8 +31,8 @@ void Budgetron::use_bytes_when_due(bool dropped) {
 // Fourier features have nearly all of the weight, they use as many frequencies as are useful, and the heaviest of them gets the bytes of
 // dropped parts. Until then, these bytes become rows for more tasks. If memory runs out, the remaining changes wait for the next review.
 //
-// The weight of parts that are neither linear nor have Fourier features does not count: early in a stream they may be better than Fourier
-// features with few frequencies and worse than those with more.
+// The weight of parts that are neither linear nor have Fourier features does not count: early in a stream, such parts may be better
+// than parts with few frequencies, and worse than parts with more frequencies.
 void Budgetron::use_bytes() {
   double compared_weight = 0, fourier_weight = 0, largest_weight = -1;
   std::size_t b = 0, heaviest = parts_.size();

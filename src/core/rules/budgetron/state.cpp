@@ -1,5 +1,5 @@
 // Saves a Budgetron to the arrays of a model file, and loads it. The constructor has created all parts that the settings imply; loading drops
-// those that the file lacks.
+// the parts that the file lacks.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>

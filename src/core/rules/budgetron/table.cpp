@@ -38,7 +38,7 @@ void HashedTable::add_evidence(const TableEntry& entry, std::size_t column, Term
   });
 }
 
-// The terms of the belief on pairs are those of the belief before it. To these, a pair adds half of its term to that of each of its two features.
+// The belief on pairs begins with the terms of the belief before it. Each pair then adds half of its term to the term of each of its two features.
 void HashedTable::add_pair_terms(const Seen& e, const std::vector<std::size_t>& columns, Terms& to) const {
   for (std::size_t k = width(); k < width() + outputs_; ++k)
     for (std::size_t source = 0; source < kSources; ++source) std::copy_n(to.columns(source, k - outputs_), to.n, to.columns(source, k));
@@ -50,7 +50,7 @@ void HashedTable::add_pair_terms(const Seen& e, const std::vector<std::size_t>& 
   });
 }
 
-// Calls use(name in a saved model, values) for every vector except those of the cells.
+// Calls use(name in a saved model, values) for every vector of the table, except the cells.
 template <class Use>
 void HashedTable::for_each_vector(Use use) {
   use("table_total", evidence_.total());

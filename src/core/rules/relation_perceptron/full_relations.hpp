@@ -5,7 +5,7 @@
 //   spectral  C = tr(G^p)^{1/p−1} G^{p−1}          G_ij = w_i·w_j (spectral: v_i·v_j), updated at each step
 //
 // Σ is the sum of the G at all mistakes that recomputed C. κ, η and p are `unit`, `rate` and `power` of RelationSettings. Except for spectral, C
-// is then scaled to the trace κk. With `as_printed`, the formulas are those of the papers: C is not scaled, and covariance and batch use the
+// is then scaled to the trace κk. With `as_printed`, C is computed as in the papers: it is not scaled, and covariance and batch use the
 // pseudoinverse of the matrix above.
 #pragma once
 

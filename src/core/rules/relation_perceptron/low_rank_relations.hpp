@@ -2,10 +2,10 @@
 //
 // For logdet and von Neumann, Σ (full_relations.hpp) is approximated by L Lᵀ with frequent directions (Liberty, KDD 2013). Whenever C is recomputed,
 // column q of L becomes u_q √(s_q² − s_{r+1}²) for q = 1 … r, where s_1 ≥ s_2 ≥ … are the singular values of [L W] and u_q its left singular vectors.
-// For covariance and batch, the columns of F are the eigenvectors of the r largest eigenvalues of C, times the square roots of these.
+// For covariance and batch, the columns of F are the eigenvectors of the r largest eigenvalues of C, times the square roots of these eigenvalues.
 //
-// Singular vectors are computed from the smaller of two Gram matrices, that of the tasks or that of the columns. This matrix is working memory,
-// in addition to the O(k r) numbers.
+// Singular vectors are computed from the Gram matrix of the tasks or from the Gram matrix of the columns, whichever is smaller. This matrix is
+// working memory, in addition to the O(k r) numbers.
 #pragma once
 
 #include "algebra/eigen.hpp"
@@ -96,7 +96,8 @@ class LowRankRelations final : public Relations {
     return (rows.values(j)[a] - means_[j * settings_.n_outputs + a / settings_.d]) / std::sqrt(divisor());
   }
 
-  // Computes the left singular vectors of the rank_ largest singular values as left_ (n × rank), and the squares of the rank_ + 1 largest ones.
+  // Computes the left singular vectors of the rank_ largest singular values as left_ (n × rank), and the squares of the rank_ + 1
+  // largest singular values.
   void decompose(const RowTable& rows) {
     const std::size_t m = std::min(n_, columns_);
     const bool over_tasks = n_ <= columns_;

@@ -97,7 +97,7 @@ class Relations {
   }
 
   const RelationSettings settings_;
-  std::size_t n_ = 0;  // the number of tasks with a row of weights, which a task gets at its first mistake
+  std::size_t n_ = 0;  // the number of tasks with a row of weights; a task gets a row at its first mistake
 };
 
 }  // namespace budgetron

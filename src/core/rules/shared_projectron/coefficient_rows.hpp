@@ -158,7 +158,7 @@ class CoefficientRows {
   }
 
  private:
-  // Every eviction changes the current rows, so when there are too many of them compared with all rows, the log is applied.
+  // Every eviction changes all current rows. So the log is applied when too large a share of the rows is current.
   static constexpr std::size_t kMaxCurrent = 128;
   std::size_t max_current() const { return std::clamp<std::size_t>(table_.size() / 32, 4, kMaxCurrent); }
 

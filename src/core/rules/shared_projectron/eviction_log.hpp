@@ -2,7 +2,7 @@
 // of example r sets C_lr to 0 and adds γ_j times its former value to every C_lj, in every row l.
 //
 // Together, the logged evictions set C_ls to 0 in every evicted slot s, and add Σ_s C_ls W_s to the row, with the values that C_ls had before. So the
-// log needs one vector W_s per evicted slot. Another eviction of the same slot needs no further vector, which is frequent: in a stream, the example
+// log needs one vector W_s per evicted slot. A second eviction of the same slot needs no further vector. This is frequent: in a stream, the example
 // that was just stored is often the next one to be evicted.
 #pragma once
 

@@ -45,7 +45,7 @@ class SharedProjectron final : public Learner {
                 [&](std::size_t o, double similarity, const double* row) { simd().axpy(similarity, row, size(), out + o * size()); });
   }
 
-  // Σ_l C_lj over the tasks; C is that of task_coefficients.hpp.
+  // Σ_l C_lj over the tasks l, where C is the matrix that task_coefficients.hpp defines.
   void coefficients(double* out) const override {
     std::fill(out, out + config_.n_outputs * size(), 0.0);
     beta_.add_task_rows(size(), out);

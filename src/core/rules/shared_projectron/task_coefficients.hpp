@@ -2,8 +2,8 @@
 //
 // The table stores C, where β = A⁻¹C and A is the interaction matrix of the tasks. So an update changes only the row of one task, whatever the number
 // of tasks. In a clique, A⁻¹ = (d − o) I + o J inside a cluster, where d is its diagonal, o its other entries and J all ones. β_i is then computed
-// from row i and the common row s of the cluster, which is the sum of the rows of its tasks (until the limit of rows evicts one). An update then
-// changes s too.
+// from row i and the common row s of the cluster. As long as no row has been evicted at the limit of rows, s is the sum of the rows of the cluster's
+// tasks. An update changes s too.
 //
 // An eviction changes every row. With more rows than slots, that would cost more than the rest of an update. In a clique, evictions are then
 // logged and applied to all rows together (CoefficientRows). On other graphs, every margin reads every row, so a log would save nothing.
@@ -28,7 +28,7 @@ class TaskCoefficients {
         explicit_(dynamic_cast<const Explicit*>(config.similarity.get())),
         n_outputs_(config.n_outputs),
         max_rows_(max_rows),
-        // The memory planner in Python uses the same condition. It limits the Gram matrix to an eighth of the bytes that the rows may take.
+        // The memory planner in Python uses the same condition, which limits the Gram matrix to an eighth of the bytes that the rows may take.
         may_use_gram_(config.capacity != 0 && (max_rows == 0 || max_rows / 4 >= config.capacity)),
         rows_(bytes, config.n_outputs, capacity, max_rows, config.hash_seed),
         table_(rows_.table()),

@@ -45,7 +45,8 @@ class WeightGram {
     c_ = 0.0;
   }
 
-  // Updates G for the eviction of example r: its weights become 0, and γ_j times their former values is added to those of every example j.
+  // Updates G for the eviction of example r: its weights become 0, and γ_j times their former values is added to the weights of every
+  // example j.
   void evict(std::size_t r, const double* gamma, std::size_t n) {
     double* row = g_.data() + aligned_row(r);
     for (std::size_t j = 0; j <= r; ++j) m_[j] = take(row[j]);

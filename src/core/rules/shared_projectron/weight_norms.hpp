@@ -22,7 +22,7 @@
 
 namespace budgetron {
 
-// The direction of a step, which adds a multiple of it to a row: a vector, or 1 in one slot.
+// A step adds a multiple of a direction to a row. The direction is a vector, or 1 in one slot and 0 in all others.
 struct Direction {
   const double* values;  // nullptr: 1 in `slot`
   std::size_t slot;
@@ -201,7 +201,7 @@ class WeightNorms {
   const double* values(std::size_t at, std::size_t output) const { return table_.values(at) + output * stride_; }
   bool coupled() const { return clique_ && clique_->off != 0.0; }
 
-  // The factor of the row of a task, and that of any row, in the formula for cliques above. If o = 0, the common factor d² is left out.
+  // Factors in the formula for cliques above: own_weight() for the row of a task, weight() for any row. If o = 0, the common factor d² is left out.
   double own_weight() const {
     if (!coupled()) return 1.0;
     const double d = clique_->diagonal - clique_->off;

@@ -60,13 +60,13 @@ def command(
     """Compare learners on one stream, in one pass, and recommend one.
 
     Every learner runs with every budget and every graph, on the same examples in the same order. A learner that
-    has no budget runs once for all budgets, and one that takes no graph once for all graphs. A Budgetron also runs
-    without a kernel, which takes less time and memory.
+    has no budget runs once instead of once per budget. A learner that takes no graph runs once instead of once per
+    graph. A Budgetron also runs without a kernel, which takes less time and memory.
 
-    Among the settings whose error is not significantly higher than the lowest, the one with the least memory is
-    recommended; of those with about as little memory, the one with the lowest error. If a label is rare, the AUC
-    decides instead of the error. If this setting is a Budgetron and the same one without a kernel is not significantly
-    worse than the best, and takes at most about as much memory, that one is recommended.
+    Only settings whose error is not significantly higher than the lowest are recommended. Among them, the setting
+    with the least memory is chosen; if several take about as little memory, the one with the lowest error. If a label
+    is rare, the AUC decides instead of the error. A Budgetron with a kernel is replaced by the same setting without a
+    kernel, if that is not significantly worse than the best setting either and does not take much more memory.
 
     \b
     budgetron compare mail.csv --task user --budgets 100,1000,64KiB --graphs complete,disconnected
@@ -123,7 +123,7 @@ def command(
 def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None) -> Iterator[LearnerSpec]:
     """Yield the settings to compare: learners × budgets × kernels × graphs.
 
-    If a learner does not have one of these parameters, its settings differ in the others only.
+    The settings of a learner without one of these parameters differ only in the other parameters.
     """
     if learners is None:
         names = [name for name in learner_names() if has_parameter(name, "budget")]
@@ -156,9 +156,10 @@ def _split_list(text: str) -> list[str]:
 
 
 def _name(entry: LearnerSpec, graphs: str, kernel: str | None) -> str:
-    """Return the name of a setting, by which messages and JSON refer to it.
+    """Return the name by which messages and JSON refer to a setting.
 
-    It is the learner and the budget, and also the graph and the missing kernel if settings may differ in them.
+    The name has the learner and the budget. If settings may differ in graph or kernel, the name also has the graph, or
+    says that there is no kernel.
     """
     graph = f", {entry.graph}" if len(_split_list(graphs)) > 1 and has_parameter(entry.learner, "graph") else ""
     without = ", no kernel" if kernel is None and entry.kernel == "none" else ""
@@ -169,8 +170,8 @@ def recommend(comparison: Comparison, entries: dict[str, LearnerSpec]) -> str:
     """Return the name of the model with the least memory among those that are not significantly worse than the best.
 
     Among models with about as little memory, the most accurate one is taken: to save a few bytes is no reason for a
-    higher error. If the same learner without a kernel is not significantly worse than the best either, and takes at
-    most about as much memory, it is taken instead, because it is faster.
+    higher error. The same learner without a kernel is faster. It is taken instead if it is not significantly worse than
+    the best either, and does not take much more memory.
     """
     results = comparison.results()
     best = most_accurate(results)
@@ -295,7 +296,7 @@ def _below_constant(results: dict[str, ComparedModel], best: str, chosen: str, c
             f"{best} has the lowest error, {percent(lowest)}, but the difference to {chosen} is not significant, and "
             f"{chosen} is no better than {baseline}. {check} {smallest}"
         )
-    closest = f"The closest is {chosen}" if chosen == best else smallest
+    closest = f"The best of them is {chosen}" if chosen == best else smallest
     return f"None of them is better than {baseline}. {check} {closest}"
 
 

@@ -1,6 +1,6 @@
 """`budgetron inspect`: show a saved model and explain one prediction.
 
-It only reads. A run that uses the directory (`run --ray`) can continue meanwhile.
+The command changes nothing. A run that uses the directory of the model (`run --ray`) can continue meanwhile.
 """
 
 from __future__ import annotations

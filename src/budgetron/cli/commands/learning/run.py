@@ -184,7 +184,7 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
                     used = progress.budget_words(model) if hasattr(model, "n_seen_") else ""
                     line.show(validator.position, labelled.stream, validator.so_far, used)
         except BudgetronError as problem:
-            # A bad line after hours must not destroy the model: save it first, then raise the error.
+            # A bad line after hours must not destroy the model: the model is saved before the error is raised.
             if validator is None or not hasattr(model, "n_seen_"):
                 raise
             error = problem
@@ -242,7 +242,7 @@ def _no_example_error(source: str, signal_name: str | None, n_bad: int) -> Input
 
 
 def _window(first_rows: int) -> int:
-    """Return the examples per point of a curve: 1,000 if the first block is full, otherwise 1/40 of it, at least 50."""
+    """Return the examples per point of a curve: 1,000, or 1/40 of the first block (at least 50) if it is not full."""
     from budgetron.cli.labelled_stream import BLOCK_ROWS
 
     return 1000 if first_rows >= BLOCK_ROWS else max(50, first_rows // 40)

@@ -164,7 +164,8 @@ def _default_gamma(first_rows: _FirstRows, learner: LearnerSpec) -> float | None
                       classes=first_rows.classes)  # fmt: skip
     if model.kernel_ is not None:
         return float(model.kernel_.gamma)
-    # A Budgetron scales columns to variance 1, so its default gamma is 1/d. On sparse rows it has no kernel.
+    # A Budgetron stores no examples, so it has no `kernel_`. It scales columns to variance 1, so its default gamma is
+    # 1/d. On sparse rows it has no kernel at all.
     return None if issparse(first.X) else 1 / model.n_features_in_
 
 

@@ -17,7 +17,7 @@ import click
 
 from budgetron.errors import InputError, MissingExtra, import_extra, input_error, shown
 
-DEFAULT = "default"  # the model whose paths have no name, /v1/predict
+DEFAULT = "default"  # the model whose paths have no name, such as /v1/predict
 _SHARDS = 8  # default with --ray, as in `run`
 
 
@@ -261,7 +261,7 @@ def _initial_model(text: str) -> Callable[[], Any]:
             others.append(word)
     try:
         learner = LearnerSpec(learner=first, others=tuple(others), **options).checked("serve")
-    except InputError as error:  # about --budget, which is written budget=N here
+    except InputError as error:  # the error names options such as --budget, but here the user wrote budget=N
         names = {"learner": "the learner in MODEL", "set": "a setting in MODEL"}
         message = re.sub(r"^serve: --(\w+)", lambda m: f"serve: {names.get(m[1], f'{m[1]}= in MODEL')}", str(error))
         raise InputError(message) from None

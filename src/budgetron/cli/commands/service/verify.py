@@ -16,9 +16,9 @@ def command(path: str) -> None:
     """Check the data of a service, or a backup. The service may be running; nothing is changed.
 
     PATH is the data directory of a service, the directory of one model, a backup file, or the copy of a model (see
-    serve --replicate-to). The command makes the same checks as a service at its start, of the log, its snapshots, and
-    the idempotency keys. The exit code is 1 if something is damaged, except a snapshot that is not needed; the message
-    says what to do.
+    serve --replicate-to). The command checks the log, its snapshots and the idempotency keys, as a service does at its
+    start. The exit code is 1 if something is damaged, except a snapshot that is not needed; the message says what to
+    do.
     """
     from budgetron.durable.replication.store import is_copy
 
@@ -75,7 +75,7 @@ def is_sharded(directory: Path) -> bool:
 def model_directories(path: Path, who: str, parameter: str, accepted: str) -> list[Path]:
     """Return the directories of models: the path itself, or the model directories in it.
 
-    `who`, `parameter` and `accepted` are the first parts of the error message if there are none.
+    If there are no models, `who`, `parameter` and `accepted` are the first parts of the error message.
     """
     from budgetron.durable.ownership import MARK
     from budgetron.durable.storage.log_schema import NAME

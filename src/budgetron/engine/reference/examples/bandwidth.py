@@ -47,7 +47,7 @@ class Bandwidth:
         return self.gamma != before
 
     def observe(self, x: Instance, n_seen: int) -> None:
-        """Add row `n_seen` (counted from 0) to the moments, if it is one of the first."""
+        """Add row `n_seen` (counted from 0) to the moments, if it is one of the first `ROWS`."""
         if not self.is_used or n_seen >= ROWS:
             return
         self.add(x.values, n_seen)

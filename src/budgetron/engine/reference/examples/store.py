@@ -54,7 +54,7 @@ class Store:
         return self.settings.pool is None or len(x.values) <= self.settings.pool
 
     def surplus(self) -> list[int]:
-        """Return the arrival numbers of the oldest examples: the fewest whose eviction satisfies B and the pool."""
+        """Return the arrival numbers of the oldest examples: as few as must be evicted to satisfy B and the pool."""
         order = np.argsort(self.arrival)
         B = len(self) if self.settings.capacity is None else self.settings.capacity
         sizes = self.rows.sizes[order]

@@ -116,7 +116,7 @@ class BudgetProjectron(MistakeDriven):
         self.gram.H = recompute_gram(self.store.arrival, self.gram_row)
 
     def kernel_changed(self) -> None:
-        """Recompute H. Then evict, the nearest first, examples within η (or rounding) of the span of the others.
+        """Recompute H. Then evict every example within η (or rounding) of the span of the others, the nearest first.
 
         Under the new kernel they would not have been stored. If they stayed, H could be singular and P unbounded.
         """

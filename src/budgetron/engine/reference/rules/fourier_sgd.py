@@ -85,7 +85,7 @@ class FourierSgd(Rule):
 
     @classmethod
     def _bytes_each(cls, settings: Settings) -> int:
-        """Return the bytes of one frequency: one per column of dense rows, its weights, and working memory."""
+        """Return the bytes of one frequency: one byte per column of dense rows, weights, and working memory."""
         # The working memory has the phase, the two features and g of one example.
         return (0 if settings.sparse else settings.n_features) + 16 * settings.n_outputs + 8 * (1 + 2 + 1)
 

@@ -6,7 +6,7 @@
     on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t.   If S is full:  β ← β + y_t α, or evict as `BudgetProjectron`
     Projectron++, 0 < y_t f(x_t) < 1, with ℓ = 1 − y_t f(x_t):   β ← β + τ y_t α
         norm       if ℓ > δ/η:                τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1)        as published
-        squared    if ℓ > δ²/η:               τ = min(ℓ/p, 2(ℓ − δ²/η)/p, 1)       DOGMA, which also stores where δ² > η
+        squared    if ℓ > δ²/η:               τ = min(ℓ/p, 2(ℓ − δ²/η)/p, 1)       DOGMA; stores mistakes with δ² > η
         budget     if 2ℓ − τp − 2Uδ ≥ 0:      τ = min(ℓ/p, 1),   U = ¼ √((B + 1)/ln(B + 1))       Lu et al. 2016
 
 In both learners, δ is compared with η in K̃ = K/c_G². The steps of Projectron++ refer to K̃ too, because its margin is

@@ -3,12 +3,12 @@
     on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
     during the first `start` examples C = κI; afterwards each mistake also sets C to a function of the w before the step
 
-w_i are the weights of task i, and G_ij = w_i·w_j. Σ is the sum of the G before each mistake after the first `start`
-examples. A mistake on a row of zeros is counted, but changes nothing.
+w_i are the weights of task i, and G_ij = w_i·w_j. Σ is a sum over the mistakes after the first `start` examples: each
+mistake adds the G before its step. A mistake on a row of zeros is counted, but changes nothing.
 
-There are four kinds of relations. The left column of the table is the new C. The right column is the update as printed
-in SRDV11, with A = C⁻¹. For logdet and von Neumann, both columns give the same C. For covariance and batch, the right
-column is used with `as_printed`, and the left one otherwise.
+Four kinds of relations follow this rule. The left column of the table is the new C. The right column is the update as
+printed in SRDV11, with A = C⁻¹. For logdet and von Neumann, both columns give the same C. For covariance and batch, the
+right column is used with `as_printed`, and the left one otherwise.
 
     logdet          C = κI + ηΣ                                          A ← (A⁻¹ + ηG)⁻¹
     von Neumann     C = κ exp(ηΣ)                                        A ← exp(log A − ηG)
@@ -30,7 +30,7 @@ the previous C stays. Without `as_printed`, a new C of trace 0 is ignored.
 
 If the parameter `tasks` is set, κ and k are this number, as in SRDV11. But if more tasks than that make a mistake, k is
 the number of these tasks. If `tasks` is not set, κ = 1, and k is the number of tasks with at least one mistake. If C_ii
-is (nearly) 0, for example because task i has no weights yet, its steps use C_ii = κ, also with `as_printed`.
+is (nearly) 0, for example because task i has no weights yet, the steps of task i use C_ii = κ, also with `as_printed`.
 
 With a `rank` r, C is stored in O(k r) numbers: C = base·I + F Fᵀ, where F has r columns. For logdet and von Neumann, Σ
 is approximated by the method of frequent directions: Σ ≈ L Lᵀ, where L has r columns. For covariance and batch, base is

@@ -5,7 +5,7 @@
         R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s,   S ← S ∪ {t}
 
 f is the margin of Cavallanti, Cesa-Bianchi and Gentile 2010 multiplied by s/a. This factor is positive, so the mistakes
-are the same. In their paper, a is 1. `reference.rule` explains S, B, K, k_t and K_tt.
+are the same. In that paper, a is 1. `reference.rule` explains S, B, K, k_t and K_tt.
 
 Within a budget, f and R belong to a Gaussian process that is restricted to the span of S. H is the Gram matrix of S,
 P = H⁻¹, α = P k_t, and δ² = K_tt − k_tᵀα is the squared distance of x_t from the span:
@@ -183,7 +183,7 @@ class SecondOrderPerceptron(MistakeDriven):
         while self.gram is not None and len(self.store) > 1:
             P = self.gram.inverse()
             r = int(np.argmax(np.diagonal(P)))
-            if P[r, r] * self.gram.noise < 1:  # the scale of K_rr is that of an instance of norm 1
+            if P[r, r] * self.gram.noise < 1:  # `noise` is for K_rr of about 1
                 break
             self.remove(r)
         H = recompute_gram(self.store.arrival, self.gram_row)

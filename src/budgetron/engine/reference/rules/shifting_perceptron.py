@@ -1,6 +1,6 @@
 """ShiftingPerceptron: all weights shrink at every mistake, so recent examples count more.
 
-    on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
+    on a mistake, after M earlier mistakes:  β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
 
     polynomial   φ = M/(λ + M)     after m mistakes, the example of mistake i has |β| ≈ (i/m)^λ
     fixed        φ = 1 − a         after m mistakes, the example of mistake i has |β| = (1 − a)^(m − i);

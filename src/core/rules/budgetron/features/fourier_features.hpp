@@ -1,8 +1,8 @@
 // Random Fourier features of Gaussian kernels on standardised columns: cos and sin of w·z for random frequencies w.
 //
 // A Gaussian kernel is exp(-gamma |z - z'|^2); d is the number of columns. Frequencies are drawn from N(0, I), stored as integers in units of
-// 1/32 (one byte per column), and scaled by sqrt(2 gamma). Each is a hash of its index, so more can be added later without changing the
-// first ones.
+// 1/32 (one byte per column), and scaled by sqrt(2 gamma). Each frequency is computed from hashes of its index, so more can be added later
+// without changing the first ones.
 //
 // All parts (part.hpp) share the frequencies. A part that assumes another bandwidth scales them differently. The features for one choice of gamma
 // are called a bank. In bank 0, the first 96 of every 128 frequencies have gamma = 1/d and the other 32 have gamma = 2/d. After the first

@@ -51,11 +51,11 @@ class Scaler {
     const double widen = std::exp(rate / 2), narrow = std::exp(-rate / 2);
     for (std::size_t j = 0; j < d; ++j) {
       const double r = x[j] - centre[j], size = std::abs(r);
-      if (spread[j] == 0) spread[j] = size;  // so far, the values hardly differed: the first one off the median sets the spread
+      if (spread[j] == 0) spread[j] = size;  // until now, most values were equal; the first value off the median sets the spread
       const double away = compressed(j, x[j]) - mean[j];
       mean[j] += averaging * away;
       variance[j] = flushed((1.0 - averaging) * (variance[j] + averaging * away * away));
-      // A value this close to the median changes neither the median nor the spread. So in a column of mostly zeros, the spread is that of
+      // A value this close to the median changes neither the median nor the spread. So in a column of mostly zeros, the spread describes
       // the other values.
       if (!(size > kNear * spread[j])) continue;
       const bool wider = size > kNormal * spread[j];
@@ -96,7 +96,8 @@ class Scaler {
     return centre[j] + std::copysign(s * (kBend + std::log(size / s - (kBend - 1.0))), r);
   }
 
-  // Estimates the median and the spread from the first three rows. Until the third row, the arrays of the estimates hold the first two.
+  // Estimates the median and the spread from the first three rows. Until the third row, the arrays of the estimates hold the values of the
+  // first two rows.
   void learn_first(std::size_t j, double x) {
     if (count < kFirst) {
       (count == 1 ? centre : spread)[j] = x;

@@ -1,7 +1,7 @@
 // The beliefs of a Budgetron on binned columns. A sum of step functions describes thresholds and jumps, which linear and Fourier features
 // describe badly.
 //
-// The first E rows that have a positive weight are stored. Sorted within each column, they are the edges of its bins. Column j of a row has a
+// The first E rows that have a positive weight are stored. In each column, their sorted values are the edges of the bins. Column j of a row has a
 // fine bin, the number of edges below x_j, and a coarse bin, which counts only every (E/8)-th edge. Until there are E rows, only the biases
 // learn.
 //
@@ -185,7 +185,7 @@ class BinnedColumns final : public Part {
       e.bins[j] = static_cast<std::uint8_t>(std::lower_bound(first, first + shape_.edges, e.row[j]) - first);
     }
   }
-  // Stores one of the first rows. After the last of them, the values of each column are sorted: they are its edges.
+  // Stores one of the first rows. After the last of these rows, sorts the values of each column, which are then its edges.
   void store_row(const Seen& e) {
     for (std::size_t j = 0; j < shape_.columns; ++j) edges_[j * shape_.edges + rows_] = e.row[j];
     if (++rows_ < shape_.edges) return;

@@ -37,7 +37,7 @@ class Cells {
   Cell find(std::uint64_t h) const {
     const std::size_t bucket = bucket_of(h);
     const std::uint64_t wanted = tag_of(h) * (kMaxCount + 1) * kEachLane;
-    // A bucket has at most one cell with the tag. One bit marks its lane, at an even position for the first word and an odd one for the second.
+    // A bucket has at most one cell with the tag. One bit marks its lane: at an even position for the first word, at an odd position for the second.
     const std::uint64_t found = equal_lanes(labels_[2 * bucket], wanted) >> 1 | equal_lanes(labels_[2 * bucket + 1], wanted);
     if (found == 0) return kNone;
     const auto bit = static_cast<std::size_t>(floor_log2(found));
@@ -103,8 +103,9 @@ class Cells {
   static constexpr std::size_t kLaneBits = 16, kLanes = 4;
   static constexpr std::uint64_t kLaneMask = 0xFFFF, kEachLane = 0x0001000100010001, kTagBits = 0xFFF0FFF0FFF0FFF0, kTopBits = 0x8000800080008000;
 
-  // Returns the highest bit of each lane that has the tag of `wanted`, which has this tag and the count 0 in all lanes. After the xor, such a lane is
-  // 0 and all others are at least 16. So subtracting 1, and a borrow of at most 1 from the lane below, sets the highest bit of such lanes only.
+  // `wanted` has one tag, and the count 0, in all lanes. Returns the highest bit of each lane of `labels` that has this tag. After the xor, such a
+  // lane is 0 and all others are at least 16. So subtracting 1, and a borrow of at most 1 from the lane below, sets the highest bit of such lanes
+  // only.
   static std::uint64_t equal_lanes(std::uint64_t labels, std::uint64_t wanted) {
     const std::uint64_t difference = (labels & kTagBits) ^ wanted;
     return (difference - kEachLane) & ~difference & kTopBits;

@@ -91,7 +91,7 @@ class SingleCovariance {
     const std::size_t before = n_, n = before + more;
     Bytes& bytes = *p_.get_allocator().bytes;
     Vec<float> p(bytes, row(n)), phi(bytes, padded(n)), t(bytes, padded(n)), work(bytes, padded(n));
-    std::copy(p_.begin(), p_.end(), p.begin());  // entries of a new feature with the others are 0, and so is the padding of rows
+    std::copy(p_.begin(), p_.end(), p.begin());  // covariances of new features with other features are 0, and so is the padding of rows
     p_.swap(p);                                  // nothing fails from here on
     phi_.swap(phi);
     t_.swap(t);

@@ -9,7 +9,7 @@
 // are many columns. A filter with frequencies also sees random Fourier features; own weights use only the linear features.
 //
 // A filter with a rate learns by AdaGrad, with the same steps. Every weight has one S, with the update S <- S/sqrt(1 + (g S phi/rate)^2). So S
-// is rate/sqrt(G), where G is the sum of squared gradients, plus (rate/prior)^2. After n examples S has fallen like 1/sqrt(n), not like 1/n, so the
+// is rate/sqrt(G), where G is (rate/prior)^2 plus the sum of squared gradients. After n examples S has fallen like 1/sqrt(n), not like 1/n, so the
 // filter follows a stream that drifts.
 //
 // A filter with a lapse rate assumes that this share of the labels is random. The weight of an example is multiplied by the probability
@@ -186,7 +186,7 @@ inline void SharedWeights::load(const State& state, const std::string& name) {
 struct FilterBelief {
   double prior;  // prior variance of a shared weight
   double own;    // prior variance of an own weight, as a multiple of `prior`; without shared weights it counts as 1
-  double floor;  // lower limit of variances, as a share of their prior; those of a full covariance may be lower, see SharedWeights::raise()
+  double floor;  // lower limit of variances, as a share of their prior; in a full covariance they may be lower, see SharedWeights::raise()
   double rate = 0;  // step size of AdaGrad; 0 for a Bayesian filter
   double lapse = 0;  // the share of labels that the belief assumes to be random; two classes only
 };

@@ -8,8 +8,8 @@
 // gradients of a weight. omega is the weight of the example, p the probability of the output's class, and [y] is 1 for the true class and 0 for
 // the others.
 //
-// The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of its task id. Runs
-// of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less accuracy than having no own weights. A run
+// The own weights of all tasks are in one array. The own weights of a task are a run of consecutive cells that begins at the hash of its task id.
+// Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less accuracy than having no own weights. A run
 // has cells for the planned frequencies; frequencies that are added later have no own weights.
 //
 // When the part starts to use more frequencies, the shared Fourier weights are scaled so that the shared part of f does not change. G of a
@@ -144,15 +144,15 @@ class FourierAdaGrad final : public Part {
   std::vector<Named> arrays() {
     return {{name_ + "_weights", &w_}, {name_ + "_squares", &squares_}, {name_ + "_own_weights", &own_w_}, {name_ + "_own_squares", &own_squares_}};
   }
-  // Calls use(coefficient, first cell of the run, whether it is that of the task itself) for each related task, usually including the task itself.
+  // Calls use(coefficient, first cell of the run, whether the run is the task's own) for each related task. These usually include the task itself.
   template <class Use>
   void for_each_run(const Seen& e, Use use) const {
     for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) use(sqrt_own_ * e.related[j].coefficient, run_of(e.related[j].id), e.related[j].own);
   }
   std::size_t run_of(std::int64_t id) const { return static_cast<std::size_t>(mix64(id) % (own_cells_ - (columns_ + 2 * planned_) + 1)); }
 
-  // The layout of one run of weights: first those of the columns, then two per frequency. `amplitude` is the factor of the Fourier features,
-  // sqrt(1/D).
+  // The layout of one run of weights: first the weights of the columns, then two weights per frequency. `amplitude` is the factor of the
+  // Fourier features, sqrt(1/D).
   struct Run {
     std::size_t frequencies;
     double amplitude;

@@ -5,8 +5,8 @@
 //   theta_q += alpha u_iq Sigma_q phi,   u_i += |alpha_y| C_i b,   w_i += alpha S_i phi;   covariances shrink as in Filter
 //
 // phi are the features, i is the task and y the label of the example. a_qc is a_q for class c; for two classes, b_q is a_q or -a_q. All tasks use
-// theta_0 equally; the other theta_q are weighted by the coordinates of the task's point. w_i are the own weights of the task. g, alpha and the
-// curvature h are those of steps.hpp. Sigma_q is the covariance of theta_q, C_i that of u_i, and S_i that of w_i. Sigma_0 is stored as in a filter;
+// theta_0 equally; the other theta_q are weighted by the coordinates of the task's point. w_i are the own weights of the task. steps.hpp
+// defines g, alpha and the curvature h. Sigma_q, C_i and S_i are the covariances of theta_q, u_i and w_i. Sigma_0 is stored as in a filter;
 // the other Sigma_q and S_i are diagonal; C_i is r × r.
 //
 // Because u and theta change together, f changes by alpha V and by a further alpha^2 epsilon, where

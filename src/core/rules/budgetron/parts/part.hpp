@@ -24,8 +24,8 @@ struct Related {
 };
 
 // A non-zero feature of a sparse row, or the constant: its hash, its |x| (`size`), and its two scaled values phi (see table.hpp). `cell` is the cell
-// of its shared weights in the table, and `own` that of its own weights for the first related task. Most tasks are related only to themselves; the
-// cells for further related tasks are looked up when needed.
+// of its shared weights in the table, and `own` the cell of its own weights for the first related task. Most tasks are related only to themselves.
+// The cells for further related tasks are looked up when needed.
 struct TableEntry {
   std::uint64_t hash;
   std::uint32_t cell, own;
@@ -47,7 +47,7 @@ struct Seen {
   const double* row = nullptr;  // the columns that parts for dense rows see
   const double* linear = nullptr;  // the linear features: the standardised columns / sqrt(d), and 1 for the bias
   const float* fourier = nullptr;  // the Fourier features of bank 0: cos and sin of each frequency (fourier_features.hpp)
-  const float* const* banks = nullptr;  // those of banks 1, 2 ...
+  const float* const* banks = nullptr;  // the Fourier features of banks 1, 2 ...
   double* mine = nullptr;            // the row of the task itself
   const Related* related = nullptr;
   std::size_t n_related = 0;
@@ -113,7 +113,7 @@ class Part {
   virtual void margins(const Seen& e, double* f) const = 0;  // beliefs × outputs
   virtual void variances(const Seen& e, double* v) = 0;      // one per belief
   // `f` has the margins of the same example, `omega` is its weight. Returns whether weights have changed; statistics, such as counts, may change
-  // even if they have not. Must not allocate.
+  // even if weights have not. Must not allocate.
   virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
   // Adds the terms of f to `to`, which contains zeros. Call it after margins() of the same example.
   virtual void terms(const Seen& e, Terms& to) const = 0;
@@ -123,8 +123,8 @@ class Part {
   virtual std::size_t frequencies() const { return 0; }      // random frequencies that it uses
   // How many it may use: at first the planned number. Spare bytes can raise it, and stop_growing() lowers it.
   virtual std::size_t max_frequencies() const { return 0; }
-  // How many it should use, if there are bytes for them. `weight` is the share of the weight of all parts of its kind if it is the heaviest of
-  // them, and 0 otherwise (see Budgetron::grow_kind()). `seen` is the number of examples so far.
+  // How many it should use, if there are bytes for them. If it is the heaviest part of its kind, `weight` is the weight of all parts of the kind
+  // together, relative to the parts that Budgetron::use_bytes() compares; otherwise `weight` is 0. `seen` is the number of examples so far.
   virtual std::size_t useful_frequencies(double /*weight*/, std::int64_t /*seen*/) { return 0; }
   virtual bool sees_entries() const { return false; }  // whether its features are the entries of a sparse row, and not columns
   virtual bool is_linear() const { return max_frequencies() == 0; }  // whether it counts as linear in Budgetron::use_bytes()

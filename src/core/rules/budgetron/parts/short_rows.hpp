@@ -1,8 +1,8 @@
 // Own weights of tasks that have no row: float32 copies of the numbers that one part stores in the row of a task.
 //
-// A task can have one slot (a short row), at the hash of its id. The slot belongs to the task that uses it most: it counts the examples of its owner,
-// up to kMaxCount. An example of another task with the same hash lowers the count by 1, or takes the slot if the count is 0. Until then, the other
-// task has the prior, which costs less accuracy than the weights of a task that may have nothing in common with it.
+// A task can have one slot (a short row), at the hash of its id. The slot belongs to the task that uses it most. It counts how often its owner's
+// numbers were written, up to kMaxCount. A write for another task with the same hash lowers the count by 1, or takes the slot if the count is 0.
+// Until then, the other task has the prior, which costs less accuracy than the weights of a task that may have nothing in common with it.
 #pragma once
 
 #include <algorithm>

@@ -13,9 +13,9 @@
 //   every weight with its feature phi: G = keep G + (g phi)^2, w += lambda g phi/sqrt(G + c S phi^2) (AdaGrad)
 //   b += lambda g/sqrt(sum g^2)
 //
-// A feature without a cell adds nothing to n and f. The constant is one more feature, with own weights only: phi = 1/sqrt(1 + non-zeros). g (the
-// weight of the example times [y] - p), S (the running mean of g^2), the masses M_jc and M_c, and the update of kappa are those of
-// adagrad_and_bayes.hpp.
+// A feature without a cell adds nothing to n and f. The constant is one more feature, with own weights only: phi = 1/sqrt(1 + non-zeros). g is
+// the weight of the example times [y] - p, and S the running mean of g^2. adagrad_and_bayes.hpp defines the masses M_jc and M_c, and the update of
+// kappa.
 //
 // The belief on pairs comes last. It adds to f of the belief before it the weights of pairs of features (pairs.hpp), with the same update,
 // lambda = 0.5, keep = 1, c = 4 and phi of the same size for all pairs of the row.
@@ -133,7 +133,7 @@ class HashedTable final : public Part {
     std::size_t value;              // which of the two values of an entry (phi) the belief uses; unused for pairs
   };
 
-  // The hash of the constant. Columns are not negative, so it is not that of a column.
+  // The hash of the constant. Columns are not negative, so no column has this hash.
   static constexpr std::uint64_t kConstant = mix64(std::int64_t{-1});
 
   std::size_t width() const { return rates_.size() * outputs_; }
@@ -243,7 +243,7 @@ class HashedTable final : public Part {
       }
     }
     if (!evicted) return false;
-    // A feature may have lost its cell to a later one of the same row.
+    // A feature may have lost its cell to a later feature of the same row.
     for (TableEntry& entry : *e.entries) {
       if (entry.hash != kConstant) entry.cell = cells_.find(entry.hash, entry.cell);
       entry.own = e.n_related && has_own(entry) ? cells_.find(own_hash(entry.hash, first_task), entry.own) : Cells::kNone;
@@ -334,8 +334,8 @@ class HashedTable final : public Part {
     evidence_.total()[label] = total;
   }
   static void step(float& w, float& squares, const Move& move, float phi, float prior) { step_weight(w, squares, phi, move.gradient, move.rate, move.keep, prior); }
-  // Counts the pairs and takes a step of their weights. In the cell of a pair, the weights and their G have the places that those of the first belief
-  // have in the cell of a feature.
+  // Counts the pairs and takes a step of their weights. In the cell of a pair, the weights and their G are where the cell of a feature has the
+  // weights and the G of the first belief.
   void learn_pairs(Vec<PairEntry>& pairs, bool evicted) {
     Pairs::count(cells_, pairs, evicted);
     for (const PairEntry& pair : pairs)

@@ -1,8 +1,8 @@
 // The rows of weights of tasks and clusters, and which of them an example uses.
 //
-// On an explicit graph, an example of task i uses the rows of the tasks in row i of R, a sparse factor of A⁻¹ (R Rᵀ ≈ A⁻¹ up to a constant factor,
-// where A is the interaction matrix of the tasks), and that of task i. With clusters, it uses the common row of its cluster and the row of its task.
-// Otherwise it uses only the row of its task.
+// On an explicit graph, an example of task i uses the row of task i and the rows of the tasks in row i of R. R is a sparse factor of A⁻¹, where A is
+// the interaction matrix of the tasks (R Rᵀ ≈ A⁻¹ up to a constant factor). With clusters, an example uses the common row of its cluster and the row
+// of its task. Otherwise it uses only the row of its task.
 //
 // A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior of every part, except in
 // a part that has a short row for it (short_rows.hpp).
@@ -78,7 +78,7 @@ class TaskRows {
 
   // Finds the coefficients and ids of the tasks whose own weights this task uses. The squares of the two coefficients with clusters add up to
   // 1, so that a task has the same prior variance as without clusters. A task that is in no cluster has its own id as the number of its
-  // cluster. It has own weights only: those of the cluster would be at the same hashes.
+  // cluster. It has own weights only, because the weights of the cluster would be at the same hashes.
   void find_related(Task task, Related* out, std::size_t& n) const {
     n = 0;
     if (factor_) {

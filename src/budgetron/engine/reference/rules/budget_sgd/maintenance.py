@@ -21,7 +21,7 @@ STORED = Outcome.UPDATED | Outcome.STORED
 
 
 class Method(ABC):
-    """One method to stay within the budget: how it learns an example and evicts one, its state and its memory.
+    """A method of budget maintenance: how it learns an example and evicts an example, its state and its memory.
 
     Every method implements `evict`. The other steps have defaults.
     """
@@ -52,7 +52,7 @@ class Method(ABC):
     # ---- learning
 
     def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
-        """Learn x_t with a step of τ: make room for it in the pool, store it, and evict one if there are too many."""
+        """Learn x_t with a step of τ: make room for it in the pool, store it, and evict one if over budget."""
         rule = self.rule
         if not rule.store.fits_alone(t.x):
             return Outcome(0)

@@ -8,9 +8,9 @@
 β_z K_z is the projection of the pair on K_z. With p = ‖β_m‖², q = ‖β_n‖² ≥ p, s = ⟨β_m, β_n⟩ and L = −ln κ,
 ‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output, h is in [0, 1] if the signs agree, and
 otherwise below 0, where z is beyond x_n, the example with the larger coefficient. With several outputs, the three
-intervals `INNER`, `BELOW` and `ABOVE` are searched, unless β_m and β_n are collinear. Among equal maxima of one
-interval, the lowest h is taken; an earlier interval takes precedence. If m is the only example of its task, it is
-removed.
+intervals `INNER`, `BELOW` and `ABOVE` are searched, unless β_m and β_n are collinear. Of equal maxima in one
+interval, the one with the lowest h is taken; of equal maxima in two intervals, the one in the earlier interval. If m is
+the only example of its task, m is removed.
 
 A merged sparse row has the features of both rows, so it has at most as many non-zeros as both together. So merging
 never exceeds a pool of non-zeros, but it frees few of them. If a new row does not fit into the pool, the examples with

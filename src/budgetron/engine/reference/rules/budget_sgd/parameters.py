@@ -36,7 +36,7 @@ class Maintenance(IntEnum):
     NYSTROM = 9  # the stored examples stay; steps are projected on their leading eigenvectors (NOGD)
 
 
-# The methods that can bound ‖f‖. With the others, the core would have to compute it again at every step.
+# The methods that can bound ‖f‖. With other methods, the core would have to compute ‖f‖ again at every step.
 WITH_RADIUS = (Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.HALVE)
 
 
@@ -46,7 +46,7 @@ class Parameters(RuleParameters, frozen=True):
     rate: Annotated[float, Meta(gt=0.0)] = 1.0  # η, or C
     regularization: Annotated[float, Meta(ge=0.0)] = 0.0  # λ
     margin: Annotated[float, Meta(gt=0.0)] = 1.0  # examples with a smaller margin are learned
-    radius: Annotated[float, Meta(ge=0.0)] = 0.0  # ‖f‖ ≤ radius √B; 0: no bound, as for all but `WITH_RADIUS`
+    radius: Annotated[float, Meta(ge=0.0)] = 0.0  # ‖f‖ ≤ radius √B, for `WITH_RADIUS` only; 0: no bound
     clip: Annotated[float, Meta(ge=0.0)] = 0.0  # γ: no coefficient above ηγ after a random eviction; 0: no bound
     rescale: bool = False  # whether `clip` multiplies all coefficients by one factor
     skip: bool = True  # whether passive-aggressive learning may skip an example

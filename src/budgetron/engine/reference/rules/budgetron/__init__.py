@@ -19,7 +19,7 @@ for example that all tasks are alike. A *part* is one or more beliefs that share
 - `parts/`: `part` is the interface; `filters`, `latent`, `adagrad`, `bins` and `table` implement it.
   `adagrad_and_bayes` is what `bins` and `table` have in common. `pairs` finds the pairs of features of a sparse row.
   `steps` computes step sizes and class probabilities. `task_rows` stores the own weights of the tasks that are updated
-  most often, and `short_rows` those of some other tasks
+  most often, and `short_rows` the own weights of some other tasks
 - `sizes/`: `belief_sets` says which beliefs a model may have. `plan` and `column_plan` choose among them and divide the
   bytes. `frequent_columns` chooses columns of sparse rows, `shapes` lists the arrays and bytes of each part, and
   `resize` changes a model to another size

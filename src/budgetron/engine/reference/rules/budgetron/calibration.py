@@ -152,7 +152,7 @@ def fields(outputs: int) -> Layout:
 
 
 def verify(arrays: Arrays) -> None:
-    """Raise unless all numbers of a saved calibration are in their ranges."""
+    """Reject a saved calibration with a number outside of its range."""
     weight = arrays["calibration_weight"]
     is_distribution = (weight > 0).all() and abs(weight.sum() - 1) < 1e-6
     require(is_distribution, "state.calibration_weight", "positive weights that add up to 1")

@@ -118,7 +118,7 @@ def fields(beliefs: int) -> Layout:
 
 
 def verify(arrays: Arrays) -> None:
-    """Raise unless the numbers of a saved combination are ones that learning can produce."""
+    """Reject a saved combination with numbers that learning cannot produce."""
     weight, matrix = arrays["combination_weight"], arrays["combination_matrix"]
     is_distribution = (weight > 0).all() and abs(weight.sum() - 1) < 1e-6
     require(is_distribution, "state.combination_weight", "positive weights that add up to 1")
@@ -128,7 +128,7 @@ def verify(arrays: Arrays) -> None:
 
 
 def with_one_more(state: dict[str, Any], belief: int) -> None:
-    """Insert a copy of `belief` after it, into the arrays of a saved model; used by `resize`."""
+    """Insert a copy of `belief` directly after `belief`, in the arrays of a saved model; used by `resize`."""
     beta, P = np.array(state["combination_beta"]), unpacked(np.asarray(state["combination_matrix"], dtype=np.float64))
     beta[belief] /= 2  # the two beliefs predict the same, so together they have the effect that one had before
     state["combination_beta"] = np.insert(beta, belief + 1, beta[belief])

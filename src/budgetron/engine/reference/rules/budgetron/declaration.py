@@ -47,7 +47,7 @@ class Parameters(RuleParameters, frozen=True):
     shared: bool = True  # whether there are weights that all tasks share
     own: bool = True  # whether tasks have own weights
     clustered: bool = False  # whether clusters of tasks have weights
-    cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # fraction of own variance common to a cluster
+    cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # share of own variance that a cluster has in common
     # `prior`, `own` and `floor` of each filter, as in `FilterBelief`.
     filters: Annotated[list[FilterVariances], Meta(max_length=64)] = []  # noqa: RUF012
     # The step size λ of each filter: above 0 if it learns by AdaGrad, 0 if it is Bayesian. Empty: all are Bayesian.
@@ -59,8 +59,8 @@ class Parameters(RuleParameters, frozen=True):
     bandwidths: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # Hashed cells for the own biases of tasks, in each filter on Fourier features. 0: own weights are in task rows.
     fourier_cells: Count = 0
-    # Short rows, which keep own weights of tasks without a row. Each linear filter that expects tasks to differ has
-    # this many, except `plain_filter`.
+    # The number of short rows in each linear filter that expects tasks to differ, except `plain_filter`. Short rows
+    # store own weights of tasks without a row.
     short_rows: Count = 0
     plain_filter: Count | None = None  # index of the filter that ignores the graph
     full_covariance: bool = field(default=True, name="whole")  # whether filters store a full covariance matrix

@@ -44,7 +44,7 @@ class GrowingParts(BudgetronDeclaration):
     spare: int
 
     def review_sizes(self) -> None:
-        """Drop a part that has had negligible weight for long. After that, and at some examples, let parts grow."""
+        """Drop a part that has had negligible weight for long. After a drop, and at some examples, let parts grow."""
         if self._drop_idle() or sizes_are_reviewed(self.n_seen + 1):
             self._use_bytes()
 
@@ -58,11 +58,11 @@ class GrowingParts(BudgetronDeclaration):
         return part.bytes(frequencies) + max(self._frequency_bytes(), frequencies * self._bytes_each())
 
     def _frequency_bytes(self) -> int:
-        """Return the planned bytes of the frequencies, which all parts share: those of the part that may use most."""
+        """Return the planned bytes of the frequencies. All parts share them, so the part that may use most decides."""
         return max(part.max_frequencies for part in self.parts) * self._bytes_each()
 
     def _bytes_each(self) -> int:
-        """Return the bytes of a frequency: one per column, and four each for its phase and its two features."""
+        """Return the bytes of a frequency: 1 per column, and 4 for its phase and for each of its two features."""
         return dense_columns(self.settings) + 3 * 4
 
     def _use_bytes(self) -> None:
@@ -74,7 +74,7 @@ class GrowingParts(BudgetronDeclaration):
         more tasks.
 
         Shares are of the weight of parts that are linear or have Fourier features. Other parts do not count: early in a
-        stream they may be better than Fourier features with few frequencies, and worse than those with more.
+        stream they may be better than Fourier features with few frequencies, but worse than with many.
         """
         shares = list(zip(self._shares(), self.parts, strict=True))
         fourier = [(share, part) for share, part in shares if part.max_frequencies]

@@ -28,8 +28,8 @@ SHARE = 1e-4
 NEGLIGIBLE = 0.01
 """A part whose beliefs together have less weight than this is idle."""
 SLEEP_AFTER, WAKE_EVERY, DROP_AFTER = 2_500, 8, 5_000
-"""Idle examples until a part with Fourier features sleeps; it then wakes for one example in this many; idle examples
-until a part is dropped."""
+"""A part with Fourier features sleeps after `SLEEP_AFTER` idle examples, and then wakes for one example in
+`WAKE_EVERY`. A part is dropped after `DROP_AFTER` idle examples."""
 MIN_LOG_PROBABILITY = np.log(1e-6)
 """Smaller probabilities are raised to one in a million, because a belief that is so certain is wrong more often than it
 claims."""

@@ -74,8 +74,8 @@ class Budgetron(GrowingParts):
             tasks, values = self.factor.row(task_id)
             return [(float(r), (int(j), False)) for j, r in zip(tasks, values, strict=True)]
         parameters = self.settings.parameters
-        # A task that is in no cluster has its own id as the number of its cluster. It has own weights only: in hashed
-        # arrays, those of the cluster would be in the same place.
+        # A task that is in no cluster has its own id as the number of its cluster. It has own weights only, because in
+        # hashed arrays the weights of this cluster would be in the same place.
         if parameters.clustered and cluster != task_id:
             share = parameters.cluster_share
             # The squares of the coefficients add up to 1, so that a task has the same prior variance as without
@@ -221,7 +221,7 @@ class Budgetron(GrowingParts):
         """Return, for each column of `Seen.row` and the constant, its position among the terms of a sparse row.
 
         The terms are those of the entries, followed by the constant. A frequent column that is not among the entries is
-        0, and its term is added to that of the constant. For dense rows, the result is None.
+        0, and its term is added to the term of the constant. For dense rows, the result is None.
         """
         if x.indices is None:
             return None

@@ -3,7 +3,7 @@
 Frequencies are drawn from N(0, I), stored as integers in units of 1/32 (one byte per column), and scaled by √(2γ) for a
 kernel exp(−γ‖z − z'‖²). A frequency is a hash of its index, so more can be added later without changing the first ones.
 
-All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them
+All parts of a Budgetron share the frequencies. A part that assumes another bandwidth scales them
 differently. The features at one scaling are called a *bank*. In bank 0, the first 96 of every 128 frequencies have
 γ = 1/d for d columns, and the other 32 have γ = 2/d. After the first `useful_frequencies`, γ is three times as large,
 because a function that needs so many frequencies has fine detail. The other banks have one γ each.
@@ -19,7 +19,8 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64
 
 SMALL, LARGE, DETAIL = 1.0, 2.0, 3.0
-"""In bank 0: γ·d of most frequencies; γ·d of every fourth block; the factor of both after the useful frequencies."""
+"""In bank 0, γ·d is `SMALL` for most frequencies and `LARGE` for every fourth block. After the useful frequencies, both
+are multiplied by `DETAIL`."""
 BLOCK = 32
 """The number of consecutive frequencies with the same γ."""
 UNIT = 32

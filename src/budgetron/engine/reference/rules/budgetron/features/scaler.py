@@ -1,7 +1,7 @@
 """Standardises the columns of dense rows, after pulling outliers towards the median.
 
-For each column, m is a running estimate of its median, and s one of its spread (1.48 × median distance from m). For a
-value x:
+For each column, m is a running estimate of its median, and s an estimate of its spread (1.48 × median distance from m).
+For a value x:
 
     r = x − m,   x̃ = m + sign(r) s ℓ(|r|/s),   ℓ(u) = u up to 3, then 3 + log(u − 2)
     z = (x̃ − μ)/σ, between −3 and 3,           μ, σ² running mean and variance of x̃

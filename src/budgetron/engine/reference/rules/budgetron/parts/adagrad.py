@@ -42,7 +42,8 @@ MIN_SQUARE = np.float32(1e-30)
 FIRST_SQUARES = 0.25
 """G of a new weight, as a fraction of the mean G of the Fourier features in use."""
 MIN_ERROR = 1e-3
-"""An example with ω(1 − p) below this changes nothing, where p is that of the true class. If ω is 1: p above 99.9 %."""
+"""An example with ω(1 − p) below this changes nothing, where p is the probability of the true class. With ω = 1, these
+are examples with p above 99.9 %."""
 
 
 def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate: float) -> None:
@@ -94,7 +95,7 @@ class FourierAdaGrad(WithoutRows):
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
         # With more frequencies, AdaGrad needs more examples before it predicts better than the filters. So it may grow
-        # to the limit as soon as the weight of its kind is not negligible. A large weight would come too late.
+        # to the limit as soon as the weight of its kind is not negligible. Waiting for a large weight takes too long.
         if weight >= NEGLIGIBLE:
             return self.frequency_limit
         return min(self.frequency_limit, useful_frequencies(self.columns - 1))

@@ -9,7 +9,7 @@ more feature:
 
 g is the negative gradient of the log loss with respect to an output, and S += (g² − S)/256 its running mean square. λ
 is the step size, and `keep` the share of G that stays at a step: 1 in AdaGrad. M_jc is the mass of feature j in class
-c, and M_c the mass of all features in class c. `table` explains masses, and the factor c of S.
+c, and M_c the mass of all features in class c. `table` explains masses, and the factor c of S (a number, not a class).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ which counts only every (E/8)-th edge. Until there are E rows, only the biases l
 φ is 1/√(2d) for d columns, and ψ is 1/√(number of pairs). n is the evidence of naive Bayes over the 2d bins of the
 row, and κ its learned weight. b is the bias that all tasks share. The weights learn by AdaGrad (`adagrad_and_bayes`,
 with c = 2 for weights that all tasks share, and 4 for own weights and for pairs). The weights of f₀ follow the gradient
-of f₀; those that f₁ adds follow the gradient of f₁, and those that f₂ adds that of f₂. On a graph, b_i and u_ij are
-sums over the tasks related to i, as in the other parts.
+of f₀. The weights that f₁ adds to f₀ follow the gradient of f₁, and the weights that f₂ adds follow the gradient of f₂.
+On a graph, b_i and u_ij are sums over the tasks related to i, as in the other parts.
 
 Coarse bins learn faster, because each sees more examples; fine bins learn the details. Pairs and own weights have
 coarse bins only, because there are many of them.
@@ -162,7 +162,7 @@ class BinnedColumns(WithoutFrequencies, WithoutRows):
         return np.stack(beliefs)
 
     def _weights(self, rows: NDArray[np.float32]) -> Array:
-        """Return the weights in rows of weights and their G."""
+        """Return the weights from rows that have weights and their G."""
         return rows[..., : self.outputs].astype(np.float64)
 
     def _evidence(self, slots: NDArray[np.float32]) -> Array:

@@ -13,14 +13,14 @@ explicit graph with the matrix A, the coefficients are row i of a factor R of A�
 diagonal if there are many columns. With `frequencies`, φ also has random Fourier features, and P and Pφ are computed in
 float32; own weights use only the linear features.
 
-In a filter with `cells`, the only own weight of a task is its bias. A cell of a hashed array holds the bias for each
-output and one variance, which is the cheapest kind of own weights. Tasks with the same hash share a cell. A filter may
-have `short_rows`, which keep the own weights of tasks while they have no row of weights. A `plain` filter ignores the
-graph: a task uses its own weights, but not those of related tasks. So a wrong graph costs little accuracy.
+In a filter with `cells`, the only own weight of a task is its bias, which takes the fewest bytes. A cell of a hashed
+array has the bias for each output, and one variance. Tasks with the same hash share a cell. A filter may have
+`short_rows`, which keep the own weights of tasks without a row of weights. A `plain` filter ignores the graph: a task
+uses its own weights, but not those of related tasks. So a wrong graph costs little accuracy.
 
 A filter with a rate λ learns by AdaGrad, with the same steps. It has one S per weight, shared or own:
 
-    S ← S/√(1 + (g S φ)²/λ²),     g = 1 − p_y, where p_y is the probability that it gave to the true class y
+    S ← S/√(1 + (g S φ)²/λ²),     g = 1 − p_y, where p_y is the filter's probability of the true class y
 
 So S is λ/√G, where G is λ² divided by the squared prior of S, plus the sum of squared gradients. After n examples S has
 fallen like 1/√n. In a Bayesian filter, S falls like 1/n. That is why the filter with a rate can follow a stream that
@@ -54,7 +54,7 @@ CONFIDENT = 0.01
 """A filter over Fourier features skips an example (of weight 1) if it gives the true class a probability above 99 %,
 because an update costs O(width²)."""
 EARLY, MAJORITY_WEIGHT = 512, 0.5
-"""Before `EARLY` examples, the heaviest filter over Fourier features grows if these filters together have at least
+"""Before `EARLY` examples, the heaviest filter over Fourier features grows if all such filters together have at least
 `MAJORITY_WEIGHT`, as a share of the weight of parts that are linear or have Fourier features."""
 UNDETERMINED = 0.6
 """From `EARLY` examples on, that filter grows if its Fourier weights have less than this fraction of their prior

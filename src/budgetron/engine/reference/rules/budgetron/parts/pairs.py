@@ -40,5 +40,5 @@ def pairs_of(h: Hashes, positive: NDArray[np.bool_], frequent: NDArray[np.bool_]
     first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     sign = np.where(positive[first] == positive[second], np.float32(1), np.float32(-1))
     phi = sign / np.sqrt(np.float32(max(1, len(pairs))))
-    # The hash is that of a sum, because the order of the two features does not matter.
+    # The sum of the two hashes is hashed, because the order of the two features does not matter.
     return PairEntries(first, second, mix64((h[first] + h[second]).view(np.int64)), np.full(len(pairs), -1), phi)

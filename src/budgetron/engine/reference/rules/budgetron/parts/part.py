@@ -76,7 +76,7 @@ class Part(Protocol):
         """Fill the part's numbers in a new row of a task with its prior, or with what `end_row` has kept."""
 
     def end_row(self, row: Array, task_id: int) -> None:
-        """Keep the part's numbers of a row that is not stored, or is evicted, if the part has short rows."""
+        """Copy the part's numbers from a row that is evicted or not stored to its short rows, if the part has any."""
 
     def forget(self, task_id: int) -> None:
         """Clear the own weights of a task in short rows and hashed arrays.

@@ -2,8 +2,8 @@
 
 A task has one slot, at the hash of its id. The slot belongs to the task that uses it most: it counts the examples of
 its owner, up to 15. Each example of another task that wants the slot lowers the count by 1, and at 0 the slot changes
-its owner. Until then, the other task has its prior. This costs less accuracy than using the weights of the owner, with
-which it may have nothing in common.
+its owner. Until then, the other task starts from the prior. This costs less accuracy than using the weights of the
+owner, with which the other task may have nothing in common.
 """
 
 from __future__ import annotations

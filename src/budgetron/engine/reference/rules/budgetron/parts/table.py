@@ -26,15 +26,16 @@ M_jc is the mass of feature j in class c: its prior, plus the sum of |φ_j| over
 mass of all features in class c. S is the running mean of g². The constant is one more feature, with own weights only:
 it gives tasks a bias of their own. Its φ is 1/√(1 + number of non-zeros), so this bias counts less in a long row.
 
-A weight learns as if it had seen its feature c times before, with squared gradients of the usual size S. c is 2 for
-shared and 16 for own weights, so the shared weights learn what tasks have in common before the own weights do. (Without
-shared weights, c is 2 for own weights.) With c = 0, the first step of a weight would have the size λ, however small its
-gradient is. On a stream with rare positives, nearly all gradients are small and negative. Then the own weights of every
-task would become negative, the shared weights too large, and the probabilities for new tasks too high.
+The factor c of S is a number, not a class. A weight learns as if it had seen its feature c times before, with squared
+gradients of the usual size S. c is 2 for shared and 16 for own weights, so the shared weights learn what tasks have in
+common before the own weights do. (Without shared weights, c is 2 for own weights.) With c = 0, the first step of a
+weight would have the size λ, however small its gradient is. On a stream with rare positives, nearly all gradients are
+small and negative. Then the own weights of every task would become negative, the shared weights too large, and the
+probabilities for new tasks too high.
 
 If there are pairs of features (`pairs`), the last belief adds their weights to f of the belief before it. The update is
 the same, with c = 4. A pair has a cell of its own. Its weights and their G are in the places where the cell of a
-feature has those of the first belief.
+feature has the weights and G of the first belief.
 
 In code: `bias` b, `bayes` κ, `mass` M_jc without its prior, `total` M_c, `squares` G, `mean_squares` S, `rates` λ,
 `typical` a.
@@ -77,7 +78,7 @@ OWN_PRIOR, PAIR_PRIOR = 16.0, 4.0
 PAIR_RATE = 0.5
 """Step size λ of pairs."""
 CONSTANT = mix64(np.array([-1]))
-"""The hash of the constant. It is not that of a column, because columns are not negative."""
+"""The hash of the constant, as column −1. No column of a row has this number, because columns are not negative."""
 WAYS = 8
 """Cells per bucket."""
 TAGS, MAX_COUNT = 2**12, 15

@@ -4,7 +4,7 @@ A row holds the numbers that each part stores for a task, one part after the oth
 of every part, except of those parts that have a short row for it (`short_rows`). A cluster of tasks has a row too; in
 model files, `row_common` is 1 for rows of clusters. Rows are in a queue: an updated row moves to the end.
 
-If all rows are in use, those that were updated often are kept, because they have learned most. A row counts its
+If all rows are in use, rows that were updated often stay, because they have learned most. A row counts its
 updates, up to 15. If another task needs a row, the first row of the queue is looked at. If its count is 0, it is
 evicted. Otherwise the count falls by 1, the row moves to the end, and the task gets no row this time. What the task
 learns from the example is then lost, except in shared weights, hashed arrays and short rows. If the least recently

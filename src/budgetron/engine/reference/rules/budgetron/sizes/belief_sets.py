@@ -51,8 +51,8 @@ if it sees only the signs of the features. The first belief follows a stream tha
 TABLE_PAIRS = 16
 """Rows with more features than this have no pairs. The time of an example grows with the square of this number."""
 FEW_RATES, FEW_KEEPS, FEW_SIGNS = (0.4,), (1.0,), (0.0,)
-"""The same for a small table, which has one belief. It converges, because where clicks are rare, keeping only 98 % of
-the squares would raise the log loss by 2 %."""
+"""The same for a small table, which has one belief. It keeps all squares and so converges: where clicks are rare,
+keeping only 98 % of the squares would raise the log loss by 2 %."""
 MAX_FULL_COVARIANCE = 128
 """Filters on at most this many columns have a full covariance matrix."""
 NO_TASKS = 2
@@ -138,7 +138,7 @@ def on_frequent_columns(settings: Settings, frequent_columns: list[int]) -> Sett
 
 
 def with_several_filters(settings: Settings) -> list[Settings]:
-    """Return the settings with all beliefs, and three variants with fewer kinds of filters."""
+    """Return the settings with all beliefs, and three variants with fewer filters."""
     fewer = with_bayesian_filters(settings)
     return [settings, fewer, with_one_bandwidth(settings), with_one_bandwidth(fewer)]
 
@@ -176,7 +176,7 @@ def with_one_bandwidth(settings: Settings) -> Settings:
 
 
 def with_three_filters(settings: Settings, latent: bool) -> Settings:
-    """Return the settings with three filters, for a stream with tasks. `latent` says whether they include `Latent`."""
+    """Return the settings with three filters, for a stream with tasks. `latent` adds the part `Latent`."""
     few = _with_filters(settings, MEDIUM_BUDGET_FILTERS)
     return few.with_parameters(latent=settings.parameters.latent) if latent else few
 

@@ -1,9 +1,9 @@
 """Divides bytes among the beliefs on the columns of dense rows, or on the frequent columns of sparse rows.
 
-First every belief gets the bytes of its smallest size, and bins those of their only size. The rest is divided in this
-order: hashed biases of tasks, short rows, the frequencies of AdaGrad and its own weights, own weights for bins, rows of
-tasks, and finally filters over Fourier features. If only few tasks would have rows, the model gets fewer beliefs,
-because a row for one more task is worth more than one more belief.
+First every belief gets the bytes of its smallest size. (Bins have only one size.) The rest is divided in this order:
+hashed biases of tasks, short rows, the frequencies of AdaGrad and its own weights, own weights for bins, rows of tasks,
+and finally filters over Fourier features. If only few tasks would have rows, the model gets fewer beliefs, because a
+row for one more task is worth more than one more belief.
 
 All bytes are those of the compiled core. On sparse rows, the settings also have a table, whose size does not change.
 """
@@ -23,7 +23,7 @@ BANK_SHARE = 8
 """Filters with bandwidths of their own are left out if they would need more than 1/8 of the bytes before they grow."""
 BARE_SHARE, BARE_SHARE_OF_FEW = 0.4, 0.6
 """Beliefs are left out if, at their smallest sizes, they would need more than this share of the bytes. The second share
-is that of the last model whose tasks have rows, which are worth more than Fourier features."""
+is for the smallest model whose tasks have rows, because rows are worth more than Fourier features."""
 ENOUGH_ROWS, ENOUGH_ROWS_OF_LATENT = 200, 80
 """A plan with rows for fewer tasks than this is replaced by one with fewer beliefs. The second number is for three
 filters and `Latent` (above `SMALL_BUDGET`): where there are kinds of tasks, `Latent` is worth more than rows for other
@@ -109,7 +109,7 @@ def resized(settings: Settings, limit: int) -> Settings | None:
 
 
 def _is_balanced(plan: Settings, candidate: _Candidate, limit: int) -> bool:
-    """Whether a plan has enough rows for tasks, and leaves enough bytes for them and for frequencies."""
+    """Whether a plan has enough task rows, and beliefs that leave enough bytes for rows and frequencies."""
     settings = candidate.settings
     if settings.parameters.bandwidths and _bank_bytes(settings) > limit // BANK_SHARE:
         return False

@@ -31,8 +31,8 @@ def frequent_columns(first_rows: FirstRows) -> list[int]:
     """Return the most frequent columns of the first rows, ascending; none if the table alone is good enough."""
     n, is_entry = len(first_rows), first_rows.data != 0
     if n < FREQUENT:
-        # So few rows were kept because they are long (`first_rows.MAX_ENTRIES`), and long rows are mostly texts, or
-        # because tasks were forgotten. So few rows do not show which columns are frequent.
+        # So few rows do not show which columns are frequent. They are few because tasks were forgotten, or because the
+        # rows are long (`first_rows.MAX_ENTRIES`); long rows are mostly texts.
         return []
     indices, values = first_rows.indices[is_entry], first_rows.data[is_entry]
     order = np.lexsort((values, indices))

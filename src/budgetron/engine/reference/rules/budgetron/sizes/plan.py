@@ -56,7 +56,7 @@ def _with_first_rows(settings: Settings, limit: int, compiled: bool) -> Settings
 
 
 def largest(settings: Settings, compiled: bool) -> Settings:
-    """Return settings with as many bytes as the model may have later. A model has few while it keeps first rows."""
+    """Return settings with as many bytes as the model may have later. While it keeps its first rows, it has fewer."""
     if not settings.parameters.first_rows:
         return settings
     return _with_most_cells(settings, settings.parameters.limit, compiled) or settings
@@ -71,7 +71,7 @@ def begun_again(settings: Settings, frequent_columns: list[int], compiled: bool)
     if frequent_columns:
         if isinstance(settings.graph, Explicit) and wanted is not None:
             wanted = max(wanted, shapes.rows_together(settings.graph))
-        # If the rows of tasks are beyond the limit, they are added after the plan, as in `of_count`.
+        # If the rows of tasks come in addition to the limit, they are added after the plan, as in `of_count`.
         columns = belief_sets.on_frequent_columns(settings, frequent_columns)
         plan = _with_columns_and_table(columns.with_parameters(max_task_rows=16 if beyond else wanted), limit, compiled)
         if plan is not None and beyond:
@@ -128,7 +128,7 @@ def of_count(settings: Settings, count: int | None, rows: int | None) -> Setting
     """
     wanted = settings.parameters.max_task_rows
     tasks = belief_sets.has_tasks(settings)
-    if tasks:  # nearly all tasks will have rows, so there are no hashed own weights for tasks without a row
+    if tasks:  # nearly all tasks will have rows, so there are no short rows for tasks without a row
         settings = settings.with_parameters(max_task_rows=16, short_rows=0)
     plan = planned(settings, limit_of_count(settings, count), compiled=True) or smallest(settings)
     if not tasks or not _may_have_rows(plan):

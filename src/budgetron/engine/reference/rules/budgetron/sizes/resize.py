@@ -4,13 +4,13 @@
                         marginalises them. AdaGrad's weights are scaled, as when the number of frequencies grows.
     rows of tasks       As many rows as fit stay: the last rows of the queue. Other rows become short rows, if their
                         slots are free. The bytes of dropped parts are used for more rows.
-    short rows          They move to their new slots. Of several rows for one slot, that with the largest count stays.
+    short rows          Each moves to its new slot. Of several rows for one slot, the row with the largest count stays.
     cells of the table  A bucket covers a range of hashes. A new bucket takes cells from the old buckets that cover the
-                        same hashes: those with the largest counts, and among equal counts those with the largest mass.
+                        same hashes: the cells with the largest counts, and among equal counts with the largest mass.
     hashed own weights  They begin at their prior, because it is not known which task a cell belonged to. (The hashed
                         biases of a filter stay if their number does not change.)
 
-`learners.lifecycle.resize` calls it through the rule's `resized`. The old state is not changed.
+`learners.lifecycle.resize` calls this through the rule's `resized`. The old state is not changed.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
 
 
 def _resize_short_rows(state: State, part: str, n_slots: int) -> None:
-    """Move every short row to the new slot of its owner. Of several for one slot, that with the largest count stays."""
+    """Move every short row to the new slot of its owner. Of several in one slot, the largest count stays."""
     values, owners, counts = (np.asarray(state[f"{part}_short{name}"]) for name in ("", "_owner", "_count"))
     if len(owners) == n_slots:
         return
