@@ -56,6 +56,19 @@ constexpr auto least_of_two = [](const auto& a, const auto& b) { return smaller(
 constexpr auto largest_of_two = [](const auto& a, const auto& b) { return larger(a, b); };
 constexpr auto sum_of_two = [](const auto& a, const auto& b) { return a + b; };
 
+// Combines w numbers pairwise: the first half with the second half, until one number is left. A recursive template, because GCC 12 does not unroll
+// the equivalent loop over halves, whose every step would then wait for a store of the step before.
+template <size_t w, class T, class Join>
+BUDGETRON_INLINE T join_lanes(const T* lane, Join join) {
+  if constexpr (w == 1) {
+    return lane[0];
+  } else {
+    T half[w / 2];
+    for (size_t l = 0; l < w / 2; ++l) half[l] = join(lane[l], lane[l + w / 2]);
+    return join_lanes<w / 2>(half, join);
+  }
+}
+
 // Several independent accumulators. With a single one, each step would have to wait for the result of the previous step. join_all() combines
 // the accumulators, and then their lanes, pairwise.
 constexpr size_t kChains = 4;
@@ -68,9 +81,7 @@ struct Chains {
   T join_all(Join join) const {
     T lane[w];
     store(lane, join(join(of[0], of[1]), join(of[2], of[3])));
-    for (size_t half = w / 2; half > 0; half /= 2)
-      for (size_t l = 0; l < half; ++l) lane[l] = join(lane[l], lane[l + half]);
-    return lane[0];
+    return join_lanes<w>(lane, join);
   }
 };
 

@@ -24,9 +24,9 @@ double dot(const double* a, const double* b, size_t n) {
     add_product(s3, load(a + j + 3 * w), load(b + j + 3 * w));
   }
   for (; j + w <= n; j += w) add_product(s0, load(a + j), load(b + j));
-  s0 = (s0 + s1) + (s2 + s3);
-  double sum = 0;
-  for (size_t l = 0; l < w; ++l) sum += s0[l];
+  double lanes[w];
+  store(lanes, (s0 + s1) + (s2 + s3));
+  double sum = join_lanes<w>(lanes, sum_of_two);
   BUDGETRON_ONE_BY_ONE
   for (; j < n; ++j) sum += a[j] * b[j];
   return sum;
@@ -202,12 +202,10 @@ inline void aligned_symmetric_rows(float* s, size_t i, const float* v, const flo
       add_product(sum[m], p, xj);
     }
   }
-  for (size_t m = 0; m < Rows; ++m) {  // adds the lanes pair by pair; in a chain of additions, each would wait for the one before
+  for (size_t m = 0; m < Rows; ++m) {
     float lanes[w];
     store(lanes, sum[m]);
-    for (size_t half = w / 2; half > 0; half /= 2)
-      for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-    y[i + m] += lanes[0];
+    y[i + m] += join_lanes<w>(lanes, sum_of_two);
   }
 }
 

@@ -70,7 +70,7 @@ std::vector<double> Budgetron::lapse_factors(const Working& work) const {
     for (std::size_t k = 0; k < parts_[p]->count(); ++k, ++at) {
       const double lapse = parts_[p]->lapse();
       if (lapse == 0) continue;
-      const double f = work.values[at], shrunk = work.logs[2 * at + 1] - work.logs[2 * at];
+      const double f = work.values[at], shrunk = std::log(work.probabilities[2 * at + 1] / work.probabilities[2 * at]);
       factors[at] = std::abs(f) > 1e-6 ? std::max(0.0, std::min(1.0, shrunk / f)) : 1.0 - lapse;  // the limit of the quotient at f = 0
     }
   }

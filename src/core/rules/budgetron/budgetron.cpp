@@ -153,26 +153,26 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   }
   // An offset is the score of another model. It is added to the margin of every belief, so that beliefs learn only what the offset does not explain.
   for (std::size_t k = 0; x.rows->offsets && k < work.awake.size() * outputs(); ++k) work.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
-  Mixture::logs(work.values.data(), work.awake.size(), outputs(), work.logs.data());
+  Mixture::probabilities(work.values.data(), work.awake.size(), outputs(), work.probabilities.data());
   const bool lapses = apply_lapses(work);
-  mixture_.margins(lapses ? nullptr : work.values.data(), work.logs.data(), work.awake, outputs(), work.mixed.data());
-  combination_.margins(work.logs.data(), work.awake, work.mixed.data(), work.combination.data(), work.combined.data());
+  mixture_.margins(lapses ? nullptr : work.values.data(), work.probabilities.data(), work.awake, outputs(), work.mixed.data());
+  combination_.margins(work.probabilities.data(), work.awake, work.mixed.data(), work.combination.data(), work.combined.data());
   calibration_.margins(work.combined.data(), work.calibrated.data(), s.margins.data());
 }
 
-// Changes the log probabilities of beliefs that assume that some labels are random. Returns whether any such belief is awake.
+// Changes the probabilities of beliefs that assume that some labels are random. Returns whether any such belief is awake.
 // Such beliefs exist only with two classes.
 bool Budgetron::apply_lapses(Working& work) const {
   bool any = false;
-  double* logs = work.logs.data();
+  double* probabilities = work.probabilities.data();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (!is_awake(p)) continue;
     const double lapse = parts_[p]->lapse();
     if (lapse > 0) {
       any = true;
-      for (std::size_t k = 0; k < 2 * parts_[p]->count(); ++k) logs[k] = with_lapse(logs[k], lapse);
+      for (std::size_t k = 0; k < 2 * parts_[p]->count(); ++k) probabilities[k] = with_lapse(probabilities[k], lapse, 2);
     }
-    logs += parts_[p]->count() * std::max<std::size_t>(2, outputs());
+    probabilities += parts_[p]->count() * std::max<std::size_t>(2, outputs());
   }
   return any;
 }
@@ -190,7 +190,7 @@ std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
   rows_.add_missing(example.task, parts_, work.related.data(), work.seen, n_seen_);
   calibration_.learn(work.combined.data(), work.calibrated.data(), example.label, omega);
   combination_.learn(work.awake, work.combination.data(), example.label, omega);
-  mixture_.learn(work.logs.data(), work.awake, outputs(), example.label, omega);
+  mixture_.learn(work.probabilities.data(), work.awake, outputs(), example.label, omega);
   const double* f = work.values.data();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (!is_awake(p)) continue;
@@ -226,7 +226,7 @@ void Budgetron::size_scratch(Scratch& s) const {
   resize_exactly(work.bank_features, bank_widths());
   work.banks.resize(fourier_.banks() - 1);
   work.values.resize(n_beliefs() * outputs());
-  work.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
+  work.probabilities.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
   work.mixed.resize(outputs());
   work.combined.resize(outputs());
   work.combination.resize(Combination::scratch_size(n_beliefs(), outputs()));

@@ -26,7 +26,7 @@ namespace budgetron {
 
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
-      : row(bytes), linear(bytes), fourier(bytes), bank_features(bytes), banks(bytes), columns(bytes), rounded(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), combined(bytes), combination(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
+      : row(bytes), linear(bytes), fourier(bytes), bank_features(bytes), banks(bytes), columns(bytes), rounded(bytes), phases(bytes), values(bytes), probabilities(bytes), mixed(bytes), combined(bytes), combination(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
   Vec<double> row;            // see Seen::row; empty if Seen::row points to the caller's array
   Vec<double> linear;         // see Seen::linear
   Vec<float> fourier;         // see Seen::fourier
@@ -34,13 +34,13 @@ struct BudgetronScratch : RuleScratch {
   Vec<const float*> banks;    // where the features of bank 1, 2 ... begin in bank_features
   Vec<double> columns;  // the standardised columns
   Vec<float> rounded, phases;  // see FourierFeatures::features()
-  Vec<double> values, logs;  // margins and log probabilities of the beliefs that are awake
+  Vec<double> values, probabilities;  // margins and class probabilities of the beliefs that are awake
   Vec<double> mixed;  // margins of the mixture
   Vec<double> combined;  // margins of the average of the mixture and the combination, before calibration
   Vec<double> combination;  // working memory of the combination
   Vec<double> calibrated;  // working memory of the calibration
   Vec<double> evidence;  // see Seen::evidence and Seen::bin_evidence
-  Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `logs`
+  Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `probabilities`
   Vec<std::uint8_t> bins;  // see Seen::bins
   Vec<TableEntry> entries;  // the non-zeros of a sparse row, and the constant
   Vec<PairEntry> pairs;  // pairs of these non-zeros

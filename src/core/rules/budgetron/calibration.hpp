@@ -48,23 +48,21 @@ class Calibration {
     }
   }
 
-  // The size of the working memory of margins() and learn(), in numbers.
-  static std::size_t scratch_size(std::size_t outputs) { return kCurves * (outputs + std::max<std::size_t>(2, outputs)); }
+  // The size of the working memory of margins() and learn(), in numbers: the probabilities of each curve.
+  static std::size_t scratch_size(std::size_t outputs) { return kCurves * std::max<std::size_t>(2, outputs); }
 
   // Corrects the margins m. For more than two classes, both m and the result are log probabilities.
   void margins(const double* m, double* scratch, double* out) const {
-    double* logs = scratch + kCurves * outputs_;
-    for (std::size_t k = 0; k < kCurves; ++k) correct(k, m, scratch + k * outputs_);
-    Mixture::logs(scratch, kCurves, outputs_, logs);
-    mixture.margins(scratch, logs, both_, outputs_, out);
-    // Mixture::logs() raises tiny probabilities, so the sum over more than two classes may exceed 1.
+    for (std::size_t k = 0; k < kCurves; ++k) correct(k, m, scratch + k * classes_);
+    mixture.margins(nullptr, scratch, both_, outputs_, out);
+    // correct() raises tiny probabilities, so the sum over more than two classes may exceed 1.
     if (outputs_ > 1) log_probabilities(out, outputs_, out);
   }
 
   // Learns from an example with margins m. `scratch` must be as margins() left it for the same example.
   void learn(const double* m, const double* scratch, std::size_t label, double omega) {
     const double weight = std::min(omega, 1.0);
-    mixture.learn(scratch + kCurves * outputs_, both_, outputs_, label, weight);
+    mixture.learn(scratch, both_, outputs_, label, weight);
     for (std::size_t k = 0; k < kCurves; ++k) learn_curve(k, m, label, weight);
   }
 
@@ -111,19 +109,12 @@ class Calibration {
   Vec<double> offsets;  // curves × outputs
 
  private:
-  void correct(std::size_t k, const double* m, double* out) const {
+  // Computes q of each class.
+  void correct(std::size_t k, const double* m, double* q) const {
     const Curve& curve = curves[k];
-    for (std::size_t c = 0; c < outputs_; ++c) out[c] = curve.scale * m[c] + offsets[k * outputs_ + c];
-    const auto with_lapses = [&](double log_p) { return std::log(curve.lapse / static_cast<double>(classes_) + (1.0 - curve.lapse) * std::exp(log_p)); };
-    if (outputs_ == 1) {
-      if (curve.lapse == 0) return;
-      double logs[2];
-      log_probabilities(out, 1, logs);
-      out[0] = with_lapses(logs[1]) - with_lapses(logs[0]);
-      return;
-    }
-    log_probabilities(out, outputs_, out);
-    for (std::size_t c = 0; curve.lapse > 0 && c < outputs_; ++c) out[c] = with_lapses(out[c]);
+    for (std::size_t c = 0; c < outputs_; ++c) q[c] = curve.scale * m[c] + offsets[k * outputs_ + c];
+    Mixture::probabilities(q, 1, outputs_, q);
+    for (std::size_t c = 0; curve.lapse > 0 && c < classes_; ++c) q[c] = with_lapse(q[c], curve.lapse, classes_);
   }
 
   void learn_curve(std::size_t k, const double* m, std::size_t label, double weight) {
@@ -131,14 +122,8 @@ class Calibration {
     double* offset = offsets.data() + k * outputs_;
     if (curve.lapse == 0) curve.lapse = kFirstLapses[k];
     const std::size_t first = classes_ - outputs_;  // the class of the first output: with two classes, the only output belongs to the second one
-    if (outputs_ == 1) {
-      const double z = curve.scale * m[0] + offset[0];
-      log_probabilities(&z, 1, p_.data());
-    } else {
-      for (std::size_t c = 0; c < outputs_; ++c) p_[c] = curve.scale * m[c] + offset[c];
-      log_probabilities(p_.data(), outputs_, p_.data());
-    }
-    for (double& p : p_) p = std::exp(p);
+    for (std::size_t c = 0; c < outputs_; ++c) p_[c] = curve.scale * m[c] + offset[c];
+    class_probabilities(p_.data(), outputs_, p_.data());
     const double kept = (1.0 - curve.lapse) * p_[label];
     const double r = curve.lapse > 0 ? kept / (curve.lapse / static_cast<double>(classes_) + kept) : 1.0;
     double slope = 0, mean = 0, square = 0;

@@ -40,35 +40,35 @@ class Combination {
     both_[1] = 1;
   }
 
-  // The size of the working memory of margins() and learn(), in numbers: x of every belief; m and z; and the log probabilities of m and z.
+  // The size of the working memory of margins() and learn(), in numbers: x of every belief; m and z; and the probabilities of m and z.
   static std::size_t scratch_size(std::size_t beliefs, std::size_t outputs) { return beliefs * outputs + 2 * (outputs + std::max<std::size_t>(2, outputs)); }
 
-  // Computes the margin of the average of the probabilities of m and z. `logs` are the log probabilities of the beliefs in `awake`, in that order.
-  void margins(const double* logs, const Vec<std::size_t>& awake, const double* m, double* scratch, double* out) const {
+  // Computes the margin of the average of the probabilities of m and z. `p` are the probabilities of the beliefs in `awake`, in that order.
+  void margins(const double* p, const Vec<std::size_t>& awake, const double* m, double* scratch, double* out) const {
     if (awake.size() == 1) {
       std::copy_n(m, outputs_, out);
       return;
     }
-    double *both = scratch, *z = scratch + outputs_, *both_logs = scratch + 2 * outputs_, *x = both_logs + 2 * classes_;
+    double *both = scratch, *z = scratch + outputs_, *both_p = scratch + 2 * outputs_, *x = both_p + 2 * classes_;
     std::copy_n(m, outputs_, both);
     std::copy_n(m, outputs_, z);
     for (std::size_t k = 0; k < awake.size(); ++k)
       for (std::size_t o = 0; o < outputs_; ++o) {
-        const double margin = outputs_ == 1 ? logs[2 * k + 1] - logs[2 * k] : logs[k * classes_ + o];
+        const double margin = std::log(outputs_ == 1 ? p[2 * k + 1] / p[2 * k] : p[k * classes_ + o]);
         x[k * outputs_ + o] = margin - m[o];
         z[o] += beta_[awake[k]] * x[k * outputs_ + o];
       }
     if (outputs_ > 1) log_probabilities(z, outputs_, z);
-    Mixture::logs(both, 2, outputs_, both_logs);
-    choice_.margins(both, both_logs, both_, outputs_, out);
+    Mixture::probabilities(both, 2, outputs_, both_p);
+    choice_.margins(both, both_p, both_, outputs_, out);
   }
 
   // Learns from an example. `scratch` must be as margins() left it for the same example.
   void learn(const Vec<std::size_t>& awake, double* scratch, std::size_t label, double omega) {
     if (awake.size() == 1) return;
     const double weight = std::min(omega, 1.0);
-    const double *z = scratch + outputs_, *both_logs = scratch + 2 * outputs_, *x = both_logs + 2 * classes_;
-    choice_.learn(both_logs, both_, outputs_, label, weight);
+    const double *z = scratch + outputs_, *both_p = scratch + 2 * outputs_, *x = both_p + 2 * classes_;
+    choice_.learn(both_p, both_, outputs_, label, weight);
     double* gradient = scratch;  // m is no longer needed
     find_gradient(z, label, gradient);
     const std::size_t n = beta_.size();
@@ -84,7 +84,7 @@ class Combination {
     const double step = weight / (1.0 + weight * variance);
     for (std::size_t b = 0; b < n; ++b) {
       beta_[b] += step * spread_[b];
-      for (std::size_t a = 0; a < n; ++a) covariance_[b * n + a] = (covariance_[b * n + a] - step * (spread_[b] * spread_[a])) / kKeep;
+      for (std::size_t a = 0; a < n; ++a) covariance_[b * n + a] = (covariance_[b * n + a] - step * (spread_[b] * spread_[a])) * (1.0 / kKeep);
     }
     limit_variances();
   }
@@ -147,6 +147,9 @@ class Combination {
 
   void limit_variances() {
     const std::size_t n = beta_.size();
+    bool any = false;
+    for (std::size_t b = 0; b < n; ++b) any = any || covariance_[b * n + b] > kPrior;
+    if (!any) return;
     for (std::size_t b = 0; b < n; ++b) u_[b] = std::sqrt(std::min(1.0, kPrior / covariance_[b * n + b]));  // u is no longer needed
     for (std::size_t b = 0; b < n; ++b)
       for (std::size_t a = 0; a < n; ++a) covariance_[b * n + a] *= u_[b] * u_[a];

@@ -22,57 +22,49 @@ namespace budgetron {
 class Mixture {
  public:
   static constexpr double kShare = 1e-4;  // the fraction of the weight that an update divides equally between the beliefs
+  static constexpr double kLowest = 1e-6;  // the smallest probability of a class
 
   Mixture(Bytes& bytes, std::size_t beliefs) : weights(bytes, beliefs, 1.0 / static_cast<double>(beliefs)) {}
 
-  // Computes log p of each class under each belief from the margins f of the beliefs.
-  static void logs(const double* f, std::size_t beliefs, std::size_t outputs, double* out) {
+  // Computes the probability of each class under each belief from the margins f of the beliefs.
+  static void probabilities(const double* f, std::size_t beliefs, std::size_t outputs, double* p) {
     const std::size_t classes = std::max<std::size_t>(2, outputs);
-    // Smaller probabilities are raised to one in a million, because beliefs with such probabilities are wrong more often than they claim.
-    const double lowest = std::log(1e-6);
-    for (std::size_t b = 0; b < beliefs; ++b) log_probabilities(f + b * outputs, outputs, out + b * classes);
-    for (std::size_t k = 0; k < beliefs * classes; ++k) out[k] = std::max(out[k], lowest);
+    for (std::size_t b = 0; b < beliefs; ++b) class_probabilities(f + b * outputs, outputs, p + b * classes);
+    // A belief that gives a class less than one in a million is wrong about it more often than that.
+    for (std::size_t k = 0; k < beliefs * classes; ++k) p[k] = std::max(p[k], kLowest);
   }
 
-  // Computes the margins of the mixture. `f` and `logs` hold the margins and log probabilities of the beliefs in `awake`, in that order.
-  // With a single belief and two classes, the result is f of that belief. A caller that has applied lapse rates to `logs` passes a null `f`,
-  // because `f` does not include them.
-  void margins(const double* f, const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, double* out) const {
+  // Computes the margins of the mixture. `f` and `p` hold the margins and probabilities of the beliefs in `awake`, in that order.
+  // With a single belief and two classes, the result is f of that belief. A caller that has changed `p`, for example by lapse rates, passes a
+  // null `f`.
+  void margins(const double* f, const double* p, const Vec<std::size_t>& awake, std::size_t outputs, double* out) const {
     if (f && awake.size() == 1 && outputs == 1) {
       out[0] = f[0];
       return;
     }
-    const std::size_t classes = std::max<std::size_t>(2, outputs);
-    const double mass = weight_of(awake);
-    double first = 0;
-    for (std::size_t c = 0; c < classes; ++c) {
-      double top = -HUGE_VAL, sum = 0;
-      for (std::size_t k = 0; k < awake.size(); ++k) top = std::max(top, logs[k * classes + c]);
-      for (std::size_t k = 0; k < awake.size(); ++k) sum += weights[awake[k]] * std::exp(logs[k * classes + c] - top);
-      const double mixed = top + std::log(sum / mass);
-      if (outputs > 1)
-        out[c] = mixed;
-      else if (c == 0)
-        first = mixed;
-      else
-        out[0] = mixed - first;
-    }
+    const auto mixed = [&](std::size_t c) {
+      double sum = 0;
+      for (std::size_t k = 0; k < awake.size(); ++k) sum += weights[awake[k]] * p[k * std::max<std::size_t>(2, outputs) + c];
+      return sum;
+    };
+    if (outputs == 1)
+      out[0] = std::log(mixed(1) / mixed(0));
+    else
+      for (std::size_t c = 0; c < outputs; ++c) out[c] = std::log(mixed(c) / weight_of(awake));
   }
 
-  // Updates the weights. Computes with logarithms relative to the best p_b(y), so that even the largest finite omega gives neither 0/0 nor
-  // inf - inf.
-  void learn(const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, std::size_t label, double omega) {
+  // Updates the weights. The likelihoods p_b(y) are divided by the largest one, so that even the largest omega leaves the weight of that belief as
+  // it is, and the sum of the weights above 0.
+  void learn(const double* p, const Vec<std::size_t>& awake, std::size_t outputs, std::size_t label, double omega) {
     if (awake.size() == 1) return;
     const std::size_t classes = std::max<std::size_t>(2, outputs);
     const double mass = weight_of(awake);
-    double top = -HUGE_VAL, best = -HUGE_VAL, total = 0;
-    for (std::size_t k = 0; k < awake.size(); ++k) best = std::max(best, logs[k * classes + label]);
+    double best = 0, total = 0;
+    for (std::size_t k = 0; k < awake.size(); ++k) best = std::max(best, p[k * classes + label]);
     for (std::size_t k = 0; k < awake.size(); ++k) {
-      double& w = weights[awake[k]];
-      w = std::log(w) + omega * (logs[k * classes + label] - best);
-      top = std::max(top, w);
+      const double likelihood = p[k * classes + label] / best;
+      total += weights[awake[k]] *= omega == 1.0 ? likelihood : std::pow(likelihood, omega);
     }
-    for (const std::size_t b : awake) total += weights[b] = std::exp(weights[b] - top);
     const double share = kShare / static_cast<double>(awake.size());
     for (const std::size_t b : awake) weights[b] = mass * ((1 - kShare) * weights[b] / total + share);
   }

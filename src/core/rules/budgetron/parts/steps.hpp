@@ -17,14 +17,23 @@
 
 namespace budgetron {
 
-// log p of each class: two numbers (first, second class) for one output, otherwise one per output.
-inline void log_probabilities(const double* f, std::size_t outputs, double* out) {
+// p of each class: two numbers (first, second class) for one output, otherwise one per output. `p` may be the array f.
+inline void class_probabilities(const double* f, std::size_t outputs, double* p) {
   if (outputs == 1) {
-    const double size = std::abs(f[0]), log_likely = -std::log1p(std::exp(-size));
-    out[f[0] >= 0] = log_likely;
-    out[f[0] < 0] = log_likely - size;
+    const bool second = f[0] >= 0;
+    const double e = std::exp(-std::abs(f[0])), likely = 1.0 / (1.0 + e);
+    p[second] = likely;
+    p[!second] = e * likely;
     return;
   }
+  double top = f[0], sum = 0;
+  for (std::size_t c = 1; c < outputs; ++c) top = std::max(top, f[c]);
+  for (std::size_t c = 0; c < outputs; ++c) sum += p[c] = std::exp(f[c] - top);
+  for (std::size_t c = 0; c < outputs; ++c) p[c] /= sum;
+}
+
+// log p of each of more than two classes.
+inline void log_probabilities(const double* f, std::size_t outputs, double* out) {
   double top = f[0], sum = 0;
   for (std::size_t c = 1; c < outputs; ++c) top = std::max(top, f[c]);
   for (std::size_t c = 0; c < outputs; ++c) sum += std::exp(f[c] - top);
@@ -32,8 +41,8 @@ inline void log_probabilities(const double* f, std::size_t outputs, double* out)
   for (std::size_t c = 0; c < outputs; ++c) out[c] = f[c] - log_sum;
 }
 
-// log p of one of two classes if a share `lapse` of the labels is random. `log_probability` is log p without random labels.
-inline double with_lapse(double log_probability, double lapse) { return std::log(lapse / 2 + (1.0 - lapse) * std::exp(log_probability)); }
+// The probability of one of `classes` classes if a share `lapse` of the labels is random. p is the probability without random labels.
+inline double with_lapse(double p, double lapse, std::size_t classes) { return lapse / static_cast<double>(classes) + (1.0 - lapse) * p; }
 
 // The probability that a label is not random. p is the probability of this label without random labels; a share `lapse` of the labels is random.
 inline double not_random(double p, double lapse) { return (1.0 - lapse) * p / (lapse / 2 + (1.0 - lapse) * p); }
@@ -73,8 +82,11 @@ class Steps {
       // Bisect if Newton's step leaves the bracket, or is more than half as long as the step before.
       const bool bisect = !(tau + move >= low && tau + move <= high) || std::abs(2 * move) > std::abs(last);
       last = bisect ? (low + high) / 2 - tau : move;
-      if (std::abs(last) <= 1e-12 * tau) break;
       tau += last;
+      if (std::abs(last) <= (bisect ? 1e-12 : 1e-8) * tau) {
+        rest -= (1.0 - rest) * slope * last;  // for so small a change, this linear approximation of 1 - p_y is exact to rounding
+        break;
+      }
     }
     for (std::size_t c = 0; c < outputs_; ++c) alpha_[c] *= tau;
     return omega * rest * (1.0 - rest);
@@ -101,7 +113,7 @@ class Steps {
   // 1 - p_y after a step of length tau. Also computes `slope`, see solve().
   double error_after(const double* f, double v, double tau, double& slope) {
     for (std::size_t c = 0; c < outputs_; ++c) moved_[c] = f[c] + tau * v * alpha_[c];
-    const double rest = probabilities(moved_.data(), p_.data());
+    const double rest = outputs_ == 1 && tau == 0 ? error_ : probabilities(moved_.data(), p_.data());
     if (outputs_ == 1) {
       slope = std::abs(v * alpha_[0]) * rest;
       return rest;
