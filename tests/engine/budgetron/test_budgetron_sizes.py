@@ -286,6 +286,29 @@ def test_a_sleeping_part_sees_one_example_in_eight(kind, make_settings, learn):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize(
+    ("idle", "weight_of_combination", "sleeps"), [(500, 0.4, True), (499, 0.4, False), (4000, 0.6, False)]
+)
+def test_every_part_sleeps_soon_while_the_combination_is_no_better(
+    kind, idle, weight_of_combination, sleeps, make_settings, learn
+):
+    """A linear filter sleeps, but only while the combination has predicted worse than the mixture."""
+    engine, X, codes, tasks = with_a_sleeping_part(kind, make_settings(bins=0, max_task_rows=5), learn)
+    state, linear = engine.state(), 0
+    weights = np.full(len(state["belief_weight"]), 0.2)
+    weights[linear] = 1e-4
+    changed = {
+        "belief_weight": weights / weights.sum(),
+        "part_idle": np.where(np.arange(len(weights)) == linear, idle, 0),
+        "combination_weight": np.array([1 - weight_of_combination, weight_of_combination]),
+        "n_seen": 8 * 500 + 1,
+    }
+    engine = kind.restore(engine.settings, state | changed)
+    learn(engine, X[:1], codes[:1], tasks[:1])
+    assert (engine.state()["belief_weight"][linear] == changed["belief_weight"][linear]) == sleeps
+
+
+@pytest.mark.parametrize("kind", ENGINES)
 def test_learning_returns_the_margin_of_a_prediction_while_a_part_sleeps(kind, make_settings, learn):
     """While a part sleeps, learning still returns the margin that a prediction just before it gives."""
     settings = make_settings(bins=0, max_task_rows=5)

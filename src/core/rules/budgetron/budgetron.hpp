@@ -82,8 +82,9 @@ class Budgetron final : public Learner {
  private:
   using Working = BudgetronScratch;
 
-  // A part is idle while its weight is negligible. After kSleepAfter idle examples, a part with Fourier features sees only one example in kWakeEvery.
-  static constexpr std::int64_t kSleepAfter = 2500, kWakeEvery = 8;
+  // A part is idle while its weight is negligible. A part that has been idle for long sleeps: it sees only one example in kWakeEvery. This saves
+  // time, and is enough to regain weight. sleeps_after() chooses one of the three limits.
+  static constexpr std::int64_t kSleepAfter = 2500, kSleepSoon = 500, kSleepSoonIfSlow = 1000, kWakeEvery = 8;
 
   static constexpr std::size_t kShortEntries = static_cast<std::size_t>(kShortRow) + 1;  // one more, for the constant
 
@@ -95,9 +96,17 @@ class Budgetron final : public Learner {
     return sum;
   }
 
-  // A part with Fourier features that has been idle for long sees few examples, which saves time, but enough of them to regain weight. The other
-  // parts are cheap and never sleep. The linear ones among them are the first to follow a stream that changes.
-  bool is_awake(std::size_t p) const { return parts_[p]->frequencies() == 0 || idle_[p] < kSleepAfter || n_seen_ % kWakeEvery == 0; }
+  // The number of idle examples after which part p sleeps. If the combination is better than the mixture, idle parts may contribute to it, so only
+  // parts with Fourier features sleep, because they take the most time. Otherwise idle parts hardly change a prediction, and all of them sleep much
+  // sooner, except those that are needed for streams that change.
+  std::int64_t sleeps_after(std::size_t p) const {
+    const Part& part = *parts_[p];
+    constexpr std::int64_t never = INT64_MAX;
+    if (part.stays()) return never;
+    if (combination_.is_better()) return part.frequencies() > 0 ? kSleepAfter : never;
+    return part.learns_slowly() ? kSleepSoonIfSlow : kSleepSoon;
+  }
+  bool is_awake(std::size_t p) const { return idle_[p] < sleeps_after(p) || n_seen_ % kWakeEvery == 0; }
 
   // ---- budgetron.cpp
 

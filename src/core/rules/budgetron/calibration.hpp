@@ -113,8 +113,8 @@ class Calibration {
   void correct(std::size_t k, const double* m, double* q) const {
     const Curve& curve = curves[k];
     for (std::size_t c = 0; c < outputs_; ++c) q[c] = curve.scale * m[c] + offsets[k * outputs_ + c];
-    Mixture::probabilities(q, 1, outputs_, q);
-    for (std::size_t c = 0; curve.lapse > 0 && c < classes_; ++c) q[c] = with_lapse(q[c], curve.lapse, classes_);
+    class_probabilities(q, outputs_, q);
+    for (std::size_t c = 0; c < classes_; ++c) q[c] = std::max(with_lapse(q[c], curve.lapse, classes_), Mixture::kLowest);
   }
 
   void learn_curve(std::size_t k, const double* m, std::size_t label, double weight) {

@@ -63,6 +63,9 @@ class Combination {
     choice_.margins(both, both_p, both_, outputs_, out);
   }
 
+  // Whether z has predicted at least as well as m so far.
+  bool is_better() const { return choice_.weights[1] >= 0.5; }
+
   // Learns from an example. `scratch` must be as margins() left it for the same example.
   void learn(const Vec<std::size_t>& awake, double* scratch, std::size_t label, double omega) {
     if (awake.size() == 1) return;

@@ -39,6 +39,7 @@ class Latent final : public Part {
       theta_[k] = 0.5 * std::sqrt(kPrior) * gaussian_integer(mix64(static_cast<std::uint64_t>(k + 1000000))) / 32.0;
   }
 
+  bool learns_slowly() const override { return true; }
   std::size_t row_width() const override { return rank_ + rank_ * rank_ + (outputs_ + 1) * columns_; }
 
   void begin_row(double* row, std::int64_t task_id) const override {

@@ -118,7 +118,8 @@ class Part {
   // Adds the terms of f to `to`, which contains zeros. Call it after margins() of the same example.
   virtual void terms(const Seen& e, Terms& to) const = 0;
 
-  virtual bool stays() const { return false; }  // whether it is never dropped
+  virtual bool stays() const { return false; }  // whether it never sleeps and is never dropped
+  virtual bool learns_slowly() const { return frequencies() > 0; }  // whether it often predicts badly in its first 1,000 or so examples
   virtual double lapse() const { return 0; }  // the share of labels that its beliefs assume to be random
   virtual std::size_t frequencies() const { return 0; }      // random frequencies that it uses
   // How many it may use: at first the planned number. Spare bytes can raise it, and stop_growing() lowers it.

@@ -57,6 +57,11 @@ class Combination:
         """
         return m if len(beliefs) == 1 else mixture.margins(self._both(logs, beliefs, m), self.w)
 
+    @property
+    def is_better(self) -> bool:
+        """Whether z has predicted at least as well as m so far."""
+        return bool(self.w[1] >= 0.5)
+
     def _both(self, logs: Array, beliefs: Integers, m: Array) -> Array:
         """Return m and z as the rows of an array."""
         z = m + self.beta[beliefs] @ _differences(logs, m)

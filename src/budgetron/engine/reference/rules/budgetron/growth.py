@@ -121,15 +121,32 @@ class GrowingParts(BudgetronDeclaration):
         if self.fourier is not None:
             self.fourier.resize(max(part.frequencies for part in self.parts))
 
-    def _drop_idle(self) -> bool:
+    def _stays(self, k: int, part: Part) -> bool:
+        """Whether the part that was part k at the beginning never sleeps and is never dropped.
+
+        A filter that learns by AdaGrad is cheap. It stays, so that the model can follow a stream that changes late. The
+        table of sparse rows stays, because only it learns features that are new or rare.
+        """
         parameters = self.settings.parameters
+        return part.sees_entries or (k < len(parameters.filters) and filter_rate(parameters, k) > 0)
+
+    def sleeps_after(self, k: int, part: Part) -> int:
+        """Return the number of idle examples after which a part sleeps: it then sees few examples, but enough of them
+        to regain weight.
+
+        If the combination is better than the mixture, idle parts may contribute to it, so only parts with Fourier
+        features sleep, because they take the most time. Otherwise idle parts hardly change a prediction, and sleep much
+        sooner.
+        """
+        if self._stays(k, part):
+            return mixture.NEVER
+        if self.combination.is_better:
+            return mixture.SLEEP_AFTER if part.frequencies else mixture.NEVER
+        return mixture.SLEEP_SOON_IF_SLOW if part.learns_slowly else mixture.SLEEP_SOON
+
+    def _drop_idle(self) -> bool:
         self.idle = np.where(np.array(self._shares()) < mixture.NEGLIGIBLE, self.idle + 1, 0)
-        # A filter that learns by AdaGrad is cheap. It stays, so that the model can follow a stream that changes late.
-        # The table of sparse rows stays, because only it learns features that are new or rare.
-        stays = [
-            part.sees_entries or (k < len(parameters.filters) and filter_rate(parameters, k) > 0)
-            for k, part in zip(self.index.tolist(), self.parts, strict=True)
-        ]
+        stays = [self._stays(k, part) for k, part in zip(self.index.tolist(), self.parts, strict=True)]
         longest = int(np.argmax(np.where(stays, 0, self.idle)))
         if stays[longest] or self.idle[longest] < mixture.DROP_AFTER:
             return False

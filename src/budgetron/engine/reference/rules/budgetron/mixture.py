@@ -11,9 +11,10 @@ and an update does not change the sum of their weights. (Sleeping experts: Y. Fr
 Warmuth, Using and combining predictors that specialize, STOC 1997.)
 
 Beliefs that share arrays form a part, and sleep together. `rule` decides which parts sleep. A part is idle while the
-weights of its beliefs add up to less than 1 %. After 2,500 consecutive idle examples, a part with Fourier features is
-awake only for every eighth example. After 5,000, a part is dropped and its memory is freed, unless it is the filter
-that learns by AdaGrad, or the table of sparse rows.
+weights of its beliefs add up to less than 1 %. A part that has been idle for long is awake only for every eighth
+example: a part with Fourier features after 2,500 consecutive idle examples, and every part after 500 or 1,000 while the
+combination of the beliefs is no better than their mixture (`growth`). After 5,000, a part is dropped and its memory is
+freed. The filter that learns by AdaGrad and the table of sparse rows neither sleep nor are dropped.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ SHARE = 1e-4
 """The fraction of the total weight that an update divides equally between the beliefs that are awake."""
 NEGLIGIBLE = 0.01
 """A part whose beliefs together have less weight than this is idle."""
-SLEEP_AFTER, WAKE_EVERY, DROP_AFTER = 2_500, 8, 5_000
-"""A part with Fourier features sleeps after `SLEEP_AFTER` idle examples, and then wakes for one example in
-`WAKE_EVERY`. A part is dropped after `DROP_AFTER` idle examples."""
+SLEEP_AFTER, SLEEP_SOON, SLEEP_SOON_IF_SLOW, NEVER = 2_500, 500, 1_000, np.iinfo(np.int64).max
+"""A part sleeps after so many idle examples; `growth` chooses one of these limits."""
+WAKE_EVERY, DROP_AFTER = 8, 5_000
+"""A part that sleeps wakes for one example in `WAKE_EVERY`, and is dropped after `DROP_AFTER` idle examples."""
 MIN_LOG_PROBABILITY = np.log(1e-6)
 """Smaller probabilities are raised to one in a million, because a belief that is so certain is wrong more often than it
 claims."""

@@ -105,13 +105,9 @@ class Budgetron(GrowingParts):
         return np.array([values.get(column, 0.0) for column in columns])
 
     def awake(self) -> tuple[list[Part], Integers]:
-        """Return the parts that see the next example, and the numbers of their beliefs.
-
-        A part with Fourier features that has been idle for long sees few examples, which saves time, but enough of them
-        to regain weight. Other parts are cheap and never sleep: they are the first to follow a stream that changes.
-        """
-        never_sleeps = np.array([part.frequencies == 0 for part in self.parts])
-        awake = never_sleeps | (self.idle < mixture.SLEEP_AFTER) | (self.n_seen % mixture.WAKE_EVERY == 0)
+        """Return the parts that see the next example, and the numbers of their beliefs."""
+        limits = np.array([self.sleeps_after(k, part) for k, part in zip(self.index.tolist(), self.parts, strict=True)])
+        awake = (self.idle < limits) | (self.n_seen % mixture.WAKE_EVERY == 0)
         counts = [part.count for part in self.parts]
         parts = [part for part, is_awake in zip(self.parts, awake, strict=True) if is_awake]
         return parts, np.flatnonzero(np.repeat(awake, counts))

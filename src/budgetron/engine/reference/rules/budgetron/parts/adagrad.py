@@ -93,6 +93,10 @@ class FourierAdaGrad(WithoutRows):
             self.squares = np.hstack([squares, new_squares])
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
+    @property
+    def learns_slowly(self) -> bool:
+        return self.frequencies > 0
+
     def useful_frequencies(self, weight: float, seen: int) -> int:
         # With more frequencies, AdaGrad needs more examples before it predicts better than the filters. So it may grow
         # to the limit as soon as the weight of its kind is not negligible. Waiting for a large weight takes too long.

@@ -151,6 +151,10 @@ class Filter:
     def features(self, e: Seen) -> Array:
         return np.concatenate([e.linear, e.banks[self.bank][: 2 * self.frequencies]]) if self.frequencies else e.linear
 
+    @property
+    def learns_slowly(self) -> bool:
+        return self.frequencies > 0
+
     def useful_frequencies(self, weight: float, seen: int) -> int:
         # Only the heaviest filter grows (for other filters, `weight` is 0), because the time of an update grows with
         # the square of the frequencies. Early, it grows if filters over Fourier features have much weight: weights that

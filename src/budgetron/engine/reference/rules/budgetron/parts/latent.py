@@ -43,7 +43,7 @@ class Latent(WithoutFrequencies):
     """A belief with `rank` learned dimensions on the linear features."""
 
     count = 1
-    is_linear = True
+    is_linear, learns_slowly = True, True
     sees_entries = False
     name = "latent"
 

@@ -64,6 +64,10 @@ class Part(Protocol):
     is_linear: bool  # whether f is linear in the columns; also True for the table of sparse rows
     sees_entries: bool  # whether the features of the part are the entries of a sparse row, and not columns
 
+    @property
+    def learns_slowly(self) -> bool:
+        """Whether the part often predicts badly in its first 1,000 or so examples."""
+
     def useful_frequencies(self, weight: float, seen: int) -> int:
         """Return how many frequencies the part should use after `seen` examples, if there are bytes for them.
 
@@ -125,7 +129,7 @@ class WithoutRows:
 class WithoutFrequencies:
     """The members of a part that has no Fourier features."""
 
-    frequencies, max_frequencies, frequency_limit = 0, 0, 0
+    frequencies, max_frequencies, frequency_limit, learns_slowly = 0, 0, 0, False
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
         return 0
