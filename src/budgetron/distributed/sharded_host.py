@@ -156,6 +156,10 @@ class ShardedHost:
     def record_of(self, key: str) -> int | None:
         raise _cannot_correct_error()
 
+    def forgotten_tasks(self, position: int) -> list[tuple[int, Hashable]]:
+        """Empty: the journal deletes finished requests. A request to forget that was interrupted has to be repeated."""
+        return []
+
     def end_of_stream(self, key: str) -> int:
         """The position after the last learned row of a stream, where its reader must continue. 0 for a new stream."""
         with self._commit_lock:
