@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pytest
 from running import expect_error, running
@@ -75,6 +78,22 @@ def test_a_service_that_was_interrupted_while_it_forgot_a_task_deletes_its_predi
         service.kill()
     with running(tmp_path, LEARNER) as service, Client(service.url) as client:
         assert client.feedback(remembered, "spam")["status"] == "learned"
+
+
+def test_a_snapshot_empties_the_write_ahead_file_of_the_predictions_if_a_reader_had_prevented_it(tmp_path):
+    def has_data():
+        return any(b'"eve"' in path.read_bytes() for path in (tmp_path / "default").glob("pending.sqlite*"))
+
+    with running(tmp_path, LEARNER) as service, Client(service.url) as client, service.client() as http:
+        learn(client)
+        client.predict([0.5, MARK], "eve", remember=True)
+        with closing(sqlite3.connect(tmp_path / "default" / "pending.sqlite", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM pending").fetchone()
+            client.forget("eve")
+            assert has_data()
+        assert http.post("/v1/snapshot").status_code == 200
+        assert not has_data()
 
 
 @pytest.mark.parametrize("task", ["eve", 5, "5"])

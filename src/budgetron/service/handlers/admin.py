@@ -122,6 +122,7 @@ async def restore(call: Call) -> Response:
 async def snapshot(call: Call) -> Response:
     await call.body()
     await asyncio.to_thread(call.model.host.snapshot)
+    call.model.pending.empty_write_ahead_file()
     call.details["position"] = call.model.host.position
     return reply(encode(Done(call.model.host.position)))
 

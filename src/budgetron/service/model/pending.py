@@ -215,6 +215,10 @@ class Pending:
             self._db.executemany("DELETE FROM pending WHERE number = ?", rows)
             self._db.execute("UPDATE forgotten SET position = max(position, ?)", (position,))
         self._count()
+        self.empty_write_ahead_file()
+
+    def empty_write_ahead_file(self) -> None:
+        """Remove deleted predictions from the write-ahead file, too. Waits for no reader."""
         self._db.empty_write_ahead_file()
 
     def __len__(self) -> int:
