@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
+import threading
 import uuid
+from contextlib import closing
 
 import numpy as np
 import pytest
-from streams import local_run, random_graph, stream
+from streams import TASKS, local_run, random_graph, stream
 
 import budgetron
 from budgetron import Budgetron, OperatingPoint, graphs, kernels
 from budgetron.distributed import ReplicatedModel, ShardedModel
-from budgetron.durable import KeyReused, Request, StaleOwner
+from budgetron.durable import KeyReused, Request, StaleOwner, ownership, recovery
+from budgetron.durable.repairs import staging
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.4)
@@ -256,6 +260,81 @@ def test_a_copy_of_a_live_directory_does_not_disturb_its_owner(tmp_path):
         assert model.n_seen_ == 115
         model.partial_fit(X[115:], y[115:], tasks=tasks[115:])
         assert model.n_seen_ == 300
+
+
+def test_a_copy_is_loaded_while_its_owner_commits_between_any_two_reads(tmp_path, monkeypatch):
+    X, y, tasks = stream(400, 5)
+    with ShardedModel(learner(), shards=2, directory=tmp_path, snapshot_every=20) as model:
+        model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
+
+        def commit_before(place, name):
+            """Let every shard commit before each call of a function that reads the files."""
+            read = getattr(place, name)
+
+            def commit_and_read(*arguments):
+                model.partial_fit(X[: len(TASKS)], y[: len(TASKS)], tasks=TASKS)
+                return read(*arguments)
+
+            monkeypatch.setattr(place, name, commit_and_read)
+
+        positions_before = positions(tmp_path)
+        for place, name in (
+            (ownership.AcknowledgedMark, "read"), (staging, "copy_log"), (recovery, "from_snapshot"),
+            (recovery, "replay"),
+        ):  # fmt: skip
+            commit_before(place, name)
+        ShardedModel.load(tmp_path).close()
+        monkeypatch.undo()
+        assert all(now > before for now, before in zip(positions(tmp_path), positions_before, strict=True))
+
+
+def test_a_copy_is_loaded_while_another_thread_learns(tmp_path):
+    X, y, tasks = stream(2000, 5)
+    with ShardedModel(learner(), shards=2, directory=tmp_path, snapshot_every=40) as model:
+        model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
+        stopping = threading.Event()
+
+        def learn():
+            for i in itertools.cycle(range(100, 2000, 4)):
+                model.partial_fit(X[i : i + 4], y[i : i + 4], tasks=tasks[i : i + 4])
+                if stopping.is_set():
+                    return
+
+        learning = threading.Thread(target=learn)
+        learning.start()
+        try:
+            seen = []
+            for _ in range(10):
+                with ShardedModel.load(tmp_path) as copy:
+                    seen.append(copy.n_seen_)
+        finally:
+            stopping.set()
+            learning.join()
+        assert seen == sorted(seen) and seen[0] >= 100 and seen[-1] <= model.n_seen_
+
+
+def positions(directory):
+    """The number of the last record in the log of each shard."""
+    numbers = []
+    for path in sorted(directory.glob("shard-*/host.sqlite")):
+        with closing(sqlite3.connect(path)) as log:
+            numbers += log.execute("SELECT position FROM owner").fetchone()
+    return numbers
+
+
+def test_loading_a_copy_does_not_migrate_a_directory_of_an_earlier_format(tmp_path):
+    X, y, tasks = stream(100, 5)
+    with ShardedModel(learner(), shards=2, directory=tmp_path) as model:
+        model.partial_fit(X, y, tasks=tasks)
+        expected = model.decision_function(X, tasks=tasks)
+    logs = sorted(tmp_path.glob("shard-*/host.sqlite"))
+    for path in logs:
+        with closing(sqlite3.connect(path)) as log:
+            log.executescript("DROP TABLE correction; PRAGMA user_version=3;")  # format 3 had no corrections
+    before = [path.read_bytes() for path in logs]
+    with ShardedModel.load(tmp_path) as copy:
+        assert copy.decision_function(X, tasks=tasks).tolist() == expected.tolist()
+    assert [path.read_bytes() for path in logs] == before
 
 
 def test_keys_of_earlier_versions_are_not_learned_twice(tmp_path):

@@ -258,6 +258,33 @@ def test_a_reopened_journal_knows_its_shards_and_answers(tmp_path):
     second.close()
 
 
+def test_the_journal_has_no_data_of_a_forgotten_task(tmp_path):
+    """The write-ahead file is emptied when the task is forgotten. If a reader prevents this, the next snapshot does."""
+    X, y, _ = draw(60)
+    X[:, 1] = 0.123456789
+
+    def journal_files_with_data():
+        files = (path for path in tmp_path.glob("requests.sqlite*") if not path.name.endswith("-shm"))
+        return [path.name for path in files if X[0, 1].tobytes() in path.read_bytes() or b"erased" in path.read_bytes()]
+
+    host = ShardedHost.open(tmp_path, learner, ShardOptions(2))
+    try:
+        learned = host.learn_many([Request(X, y, ["erased"] * 60), Request(*draw(60, seed=1))])
+        assert [answer.position for answer in learned] == [1, 2] and journal_files_with_data()
+        host.forget_task("erased")
+        assert journal_files_with_data() == []
+        host.learn_many([Request(X, y, ["erased"] * 60)])
+        with closing(sqlite3.connect(tmp_path / "requests.sqlite", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM request").fetchone()
+            host.forget_task("erased")
+            assert journal_files_with_data()
+        host.snapshot()
+        assert journal_files_with_data() == []
+    finally:
+        host.close()
+
+
 def test_models_that_cannot_start_in_shards_are_refused(tmp_path):
     settings = ShardOptions(shards=4)
     X, y, tasks = draw(20)

@@ -224,6 +224,27 @@ def test_labels_that_were_sent_before_a_task_is_forgotten_are_forgotten_too(tmp_
     run_with_service(tmp_path, test)
 
 
+def test_the_label_of_a_remembered_prediction_is_refused_while_its_task_is_forgotten(tmp_path):
+    async def test(service, model, client):
+        prediction = {"features": [9.0, 9.0], "task": "eve", "remember": True}
+        prediction_id = (await client.post("/v1/predict", json=prediction)).json()["id"]
+        may_continue = threading.Event()
+        waiting = model.writer.call(lambda: may_continue.wait(SECONDS))
+        until(lambda: model.writer._queue.qsize() == 0, SECONDS)  # the thread has taken this action
+        forgetting = asyncio.create_task(client.delete("/v1/tasks/eve"))
+        while not forgetting.done() and not model.writer._queue.qsize():
+            await asyncio.sleep(0.001)
+        label = asyncio.create_task(client.post("/v1/feedback", json={"id": prediction_id, "label": 1}))
+        while not label.done() and model.writer._queue.qsize() < 2:
+            await asyncio.sleep(0.001)
+        may_continue.set()
+        await asyncio.gather(waiting, forgetting, label)
+        assert label.result().status_code == 404 and forgetting.result().status_code == 200
+        assert "eve" not in model.hosted.model.budget_share_
+
+    run_with_service(tmp_path, test)
+
+
 def test_labels_while_models_of_two_and_three_classes_are_restored_in_turn(tmp_path, contents):
     with running(tmp_path / "data", str(tmp_path / "2.budgetron")) as service:
         stop, errors, counts = threading.Event(), [], [0, 0, 0]

@@ -183,7 +183,7 @@ class AsyncClient:
         await self._call(calls.no_operating_point(self._settings))
 
     async def forget(self, task: Any) -> int:
-        """Remove a task's stored examples and weights. Returns the number of the log record."""
+        """Remove a task's stored examples, weights and remembered predictions. Returns the number of the log record."""
         call = Call("DELETE", self._settings.path(calls.task_path(task)), answer=dict[str, int])
         return int((await self._call(call))["position"])
 

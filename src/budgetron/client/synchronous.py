@@ -204,7 +204,7 @@ class Client:
         self._call(calls.no_operating_point(self._settings))
 
     def forget(self, task: Any) -> int:
-        """Remove a task's stored examples and weights. Returns the number of the log record."""
+        """Remove a task's stored examples, weights and remembered predictions. Returns the number of the log record."""
         call = Call("DELETE", self._settings.path(calls.task_path(task)), answer=dict[str, int])
         return int(self._call(call)["position"])
 

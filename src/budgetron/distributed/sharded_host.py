@@ -122,7 +122,9 @@ class ShardedHost:
 
     def forget_task(self, task: Hashable) -> Learned:
         """Remove a task's stored examples and weights. Written to the journal like examples."""
-        return self._commit_one(Entry(blocks.encode_forget(task)))
+        learned = self._commit_one(Entry(blocks.encode_forget(task)))
+        self._empty_write_ahead_file()
+        return learned
 
     def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned:
         """Change the settings of the operating point; None removes it. See `Host.set_operating_point`."""
@@ -155,6 +157,10 @@ class ShardedHost:
 
     def record_of(self, key: str) -> int | None:
         raise _cannot_correct_error()
+
+    def forgotten_tasks(self, position: int) -> list[tuple[int, Hashable]]:
+        """Empty: the journal deletes finished requests. A request to forget that was interrupted has to be repeated."""
+        return []
 
     def end_of_stream(self, key: str) -> int:
         """The position after the last learned row of a stream, where its reader must continue. 0 for a new stream."""
@@ -190,6 +196,7 @@ class ShardedHost:
             return 0
         answers = self._send(self._journal.unfinished())
         self._finish(answers)
+        self._journal.db.empty_write_ahead_file()  # one of them may have been to forget a task
         self.failing = None
         return sum(len(answer.margins) for _, answer in answers if isinstance(answer, Learned))
 
@@ -282,9 +289,16 @@ class ShardedHost:
     # ---- snapshots, and operations that need a model without shards
 
     def snapshot(self) -> None:
-        """Let every shard write a snapshot and trim its log."""
+        """Let every shard write a snapshot and trim its log, and empty the write-ahead file of the journal."""
         if self.hosted_model.is_fitted:
             self.model.snapshot()
+        self._empty_write_ahead_file()
+
+    def _empty_write_ahead_file(self) -> None:
+        """Remove deleted requests from the write-ahead file of the journal, too: a task may be forgotten."""
+        with self._commit_lock:
+            if self._is_open:
+                self._journal.db.empty_write_ahead_file()
 
     def confirm(self) -> None:
         """Do nothing: a model in shards has no copy."""

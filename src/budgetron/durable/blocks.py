@@ -70,7 +70,15 @@ class _EncodedWithOffsets(_EncodedBlock, array_like=True):
     offsets: tuple[str, bytes] | None = None
 
 
+class _Start(msgspec.Struct, array_like=True):
+    """The first fields of a block; decoding it skips the others."""
+
+    version: int
+    kind: str
+
+
 _encoder = msgspec.msgpack.Encoder()
+_start_decoder = msgspec.msgpack.Decoder(_Start)
 _decoder = msgspec.msgpack.Decoder(_EncodedWithOffsets)
 
 
@@ -162,6 +170,11 @@ def decode_block(payload: bytes) -> LoggedBlock:
     scores = None if block.offsets is None else _decode_array(block.offsets).reshape(block.offset_shape)
     examples = Examples(rows, labels, _decode_values(block.tasks), weights, rows, scores)
     return LoggedBlock(block.kind, examples, _decode_values(block.classes))
+
+
+def kind_of(payload: bytes) -> str:
+    """The kind of a block of the log, without decoding the rest."""
+    return _start_decoder.decode(payload).kind
 
 
 def without_first_rows(payload: bytes, n: int) -> bytes:

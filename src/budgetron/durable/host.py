@@ -290,6 +290,21 @@ class Host(HostChanges):
             rejected = self._state.log.unwritten.rejected
             return [record for record in self._state.log.records_after(position) if record.number not in rejected]
 
+    def forgotten_tasks(self, position: int) -> list[tuple[int, Hashable]]:
+        """The tasks that were forgotten after a position, each with the number of its record.
+
+        Only the log after the oldest snapshot is read, because a snapshot trims the records before.
+        """
+        with self._state.commit_lock:
+            self._state.check_open()
+            log = self._state.log
+            return [
+                (record.number, blocks.decode_block(record.block).examples.tasks[0])
+                for record in log.records_after(max(position, self.oldest_snapshot))
+                if record.block is not None and record.number not in log.unwritten.rejected
+                and blocks.kind_of(record.block) == "forget"
+            ]  # fmt: skip
+
     def check_stream(self, key: str, rows: StreamRows) -> int:
         """How many of the first rows were learned before. Raises `KeyReused` if their content has changed since."""
         with self._state.commit_lock:

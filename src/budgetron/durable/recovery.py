@@ -1,11 +1,12 @@
 """Recover a model from its directory: load the newest intact snapshot and replay the log after it.
 
-`Host.open` calls `recover`. `load_copy` reads a directory that another process may own. `recover` writes nothing.
+`Host.open` calls `recover`, which writes nothing. `load_copy` reads a directory that another process may own.
 """
 
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from budgetron.durable import blocks
 from budgetron.durable.errors import DamagedLog, damaged_log
 from budgetron.durable.hosted_model import HostedModel, hosted_model_from
+from budgetron.durable.repairs.staging import copy_host, reported_as
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.errors import InputError, ModelFileError, input_error
@@ -45,12 +47,18 @@ def recover(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None
 
 
 def load_copy(directory: Path) -> HostedModel:
-    """Load the current model of a directory into memory, without disturbing the process that owns it."""
-    log = Log(directory)
-    try:
-        return recover(log, Snapshots(log), None).hosted
-    finally:
-        log.close()
+    """Load the current model of a directory into memory, without disturbing the process that owns it.
+
+    The files are copied before they are opened. Opening the database of an earlier format migrates it, and a commit of
+    the owner between two reads would look like a lost record.
+    """
+    with tempfile.TemporaryDirectory(prefix="budgetron-") as name, reported_as(Path(name), directory):
+        copy_host(directory, Path(name))
+        log = Log(Path(name))
+        try:
+            return recover(log, Snapshots(log), None).hosted
+        finally:
+            log.close()
 
 
 def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None) -> Recovery:

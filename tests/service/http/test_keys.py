@@ -168,6 +168,16 @@ def test_keys_are_added_and_listed_by_the_command(tmp_path):
         assert CliRunner().invoke(main, ["keys", "add", path, name, "learn"]).exit_code == 2
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "  # the first key"])
+def test_a_key_gets_its_own_line_however_the_file_ends(tmp_path, end):
+    path = tmp_path / "keys"
+    first = api_keys.add(path, "app", "predict")
+    path.write_bytes(path.read_bytes().removesuffix(b"\n") + end.encode())
+    second = api_keys.add(path, "other", "learn")
+    keys = api_keys.ApiKeys(path)
+    assert [keys.find(token).name for token in (first, second)] == ["app", "other"]
+
+
 @pytest.mark.parametrize("rate", ["1234567", "0.12345678", "999999999999.5", "1e-5"])
 def test_a_rate_is_stored_and_listed_with_all_its_digits(tmp_path, rate):
     path = str(tmp_path / "keys")

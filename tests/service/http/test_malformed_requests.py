@@ -201,6 +201,26 @@ def test_a_body_with_short_pauses_is_read_to_its_end(tmp_path):
     with_longer_limits(send)
 
 
+def test_a_stream_that_pauses_too_long_is_told_the_limit_that_it_exceeded(tmp_path):
+    """A stream may be slow, so its error must not demand a rate, as that of a slow body does."""
+
+    def pause(limit):
+        with (
+            limited_service(tmp_path / f"data-{limit}", seconds_to_send=limit) as url,
+            socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=300) as connection,
+        ):
+            connection.sendall(HEAD.replace(b"/json", b"/x-ndjson") + b"Transfer-Encoding: chunked\r\n\r\n")
+            line = b'{"features": [1.0, 2.0]}\n'
+            connection.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+            with connection.makefile("rb") as answer:
+                errors = [json.loads(line)["error"] for line in answer if b'"too_slow"' in line]
+            assert len(errors) == 1
+            assert f"without a pause of more than {limit:g} seconds" in errors[0]["message"]
+            assert "bytes per second" not in errors[0]["message"]
+
+    with_longer_limits(pause)
+
+
 def test_slow_clients_are_dropped(tmp_path):
     """The time limit applies to unfinished headers, to an unfinished body, and to a response that is not read.
 

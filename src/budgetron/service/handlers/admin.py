@@ -88,13 +88,10 @@ def _share(served: ServedModel, task: Any) -> tuple[float, int]:
 
 
 async def forget(call: Call) -> Response:
-    host, task = call.model.host, _task_of(call)
-    # Labels of this task may be waiting for the writer thread. Because the task is forgotten in that thread, they are
-    # learned before it is forgotten, not after.
-    learned = await call.model.writer.call(lambda: host.forget_task(task))
+    position = await call.model.forget_task(_task_of(call))
     # The audit log records only the position, because a task may be named after a person.
-    call.details["position"] = learned.position
-    return reply(encode(Done(learned.position)))
+    call.details["position"] = position
+    return reply(encode(Done(position)))
 
 
 def _task_of(call: Call) -> Any:
@@ -125,6 +122,7 @@ async def restore(call: Call) -> Response:
 async def snapshot(call: Call) -> Response:
     await call.body()
     await asyncio.to_thread(call.model.host.snapshot)
+    call.model.pending.empty_write_ahead_file()
     call.details["position"] = call.model.host.position
     return reply(encode(Done(call.model.host.position)))
 

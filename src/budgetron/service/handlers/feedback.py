@@ -6,7 +6,7 @@
     "withdraw": true   the model is rebuilt without the example. A second withdrawal changes nothing. A label after a
                        withdrawal is a `conflict` (409)
     an invalid label   `refused` (422)
-    an unknown id      `unknown` (404): never issued, or evicted (see `service.model.pending`)
+    an unknown id      `unknown` (404): never issued, evicted, or forgotten with its task (see `service.model.pending`)
 
 The number in parentheses is the HTTP status for a request with one label. In a request with several labels, each label
 has an answer of its own instead.

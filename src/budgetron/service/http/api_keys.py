@@ -179,6 +179,8 @@ def add(
     options += [f"models={','.join(models)}"] if models else []
     line = " ".join([name, role, sha256(token.encode()).hexdigest(), *options]) + "\n"
     before = path.read_bytes() if path.exists() else b""
+    if before and not before.endswith(b"\n"):  # some editors leave the last line without an end
+        before += b"\n"
     if not path.exists():
         path.touch(mode=0o600)
     replace_file(path, before + line.encode())

@@ -124,7 +124,7 @@ class ServiceCall:
                 while not done:
                     yield None
                     if loop.time() > latest:
-                        raise _too_slow(self.limits.seconds_to_send)
+                        raise _paused_too_long(self.limits.seconds_to_send)
                     done, _ = await asyncio.wait({waiting}, timeout=_POLL)
                 message = waiting.result()
                 if message["type"] == "http.disconnect":
@@ -187,4 +187,11 @@ def _too_slow(seconds: float) -> HTTPProblem:
         f"request: the body arrived too slowly. Send at least {_MIN_BYTES_PER_SECOND} bytes per second, without a "
         f"pause of {seconds:g} seconds."
     )
+    return HTTPProblem(408, "too_slow", message, CLOSE)
+
+
+def _paused_too_long(seconds: float) -> HTTPProblem:
+    accepted = f"sent without a pause of more than {seconds:g} seconds"
+    remedy = "Send a blank line during a pause, or send the later lines as a new stream."
+    message = error_message("request", "the stream", accepted, "a longer pause", remedy)
     return HTTPProblem(408, "too_slow", message, CLOSE)

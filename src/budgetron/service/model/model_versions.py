@@ -210,6 +210,12 @@ class ModelVersions:
             candidate.reason = repr(error)
             log("fault", model=self._name, error=f"candidate: {error!r}"[:1000])
 
+    def task_forgotten(self) -> None:
+        """Let the candidate forget the task that the host has just forgotten, in memory and in the stored candidate."""
+        if self.candidate is not None:
+            self.candidate.follow()
+            self.candidate.save()
+
     def close(self) -> None:
         if self.candidate is not None:
             try:

@@ -4,6 +4,9 @@ A prediction stays in the table after it was labelled. The number of predictions
 client that may only predict cannot fill the disk. When the table is full, the API key that uses most of it loses its
 oldest predictions. So no client can evict the predictions of a client that uses less of the table.
 
+When a task is forgotten, its predictions are deleted. The file has the number of the host's record up to which this was
+done, so that a service that was interrupted in between deletes them at its next start.
+
 The table survives a kill or a crash of the process. After a power loss the latest predictions may be missing; their ids
 are then unknown. Each label is still learned only once, because it is sent to the host under its own idempotency key.
 """
@@ -12,7 +15,8 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,7 @@ from budgetron.durable import DamagedLog, Learned
 from budgetron.durable.errors import storage_errors
 from budgetron.durable.repairs.staging import reported_as
 from budgetron.durable.storage.sqlite_file import SqliteFile, copy_database
+from budgetron.graphs.task_ids import task_id_of
 
 KEY_PREFIX = "feedback:"  # the idempotency key of a label is this prefix and the id of its prediction
 NAME = "pending.sqlite"
@@ -40,6 +45,21 @@ _API_KEY_COLUMN = """
 ALTER TABLE pending ADD COLUMN api_key TEXT NOT NULL DEFAULT '';
 CREATE INDEX pending_by_api_key ON pending (api_key, number);
 """
+_FORGOTTEN_TABLE = """
+CREATE TABLE forgotten (one INTEGER PRIMARY KEY CHECK (one = 1), position INTEGER) STRICT;
+INSERT INTO forgotten VALUES (1, 0);
+"""
+
+
+class _Example(msgspec.Struct, array_like=True):
+    """A stored example, of which only the task is decoded."""
+
+    features: msgspec.Raw
+    task: Any
+    offset: msgspec.Raw | None = None
+
+
+_example_decoder = msgspec.json.Decoder(_Example)
 
 
 @dataclass(frozen=True)
@@ -68,6 +88,7 @@ class Pending:
 
     def __init__(self, directory: Path, max_rows: int, max_bytes: int) -> None:
         self._limits = _Usage(max_rows, max_bytes)
+        self._hidden: set[int] = set()  # the ids of tasks that are being forgotten
         self._db = _open(directory)
         self._count()
         with self._db.writing():
@@ -134,6 +155,8 @@ class Pending:
         if row is None:
             return None
         example = msgspec.json.decode(row[0])
+        if self._hidden and example[1] is not None and task_id_of(example[1]) in self._hidden:
+            return None
         if row[2] is None:
             return PendingPrediction(*example)
         label = None if row[1] is None else msgspec.json.decode(row[1])  # NULL: see `note_learned`
@@ -168,6 +191,36 @@ class Pending:
         with self._db.writing():
             self._db.executemany("UPDATE pending SET position = ?, margin = ? WHERE id = ? AND label IS NULL", rows)
 
+    @property
+    def forgotten_until(self) -> int:
+        """The record of the host up to which the predictions of forgotten tasks have been deleted."""
+        return int(self._db.one("SELECT position FROM forgotten")[0])
+
+    @contextmanager
+    def hidden(self, task: Hashable) -> Iterator[None]:
+        """A context in which the predictions of a task cannot be labelled, because the task is being forgotten."""
+        self._hidden.add(task_id_of(task))
+        try:
+            yield
+        finally:
+            self._hidden.discard(task_id_of(task))
+
+    def forget_task(self, task: Hashable, position: int) -> None:
+        """Delete the predictions of a task that the host has forgotten with the record `position`."""
+        forgotten = task_id_of(task)
+        examples = self._db.rows("SELECT number, example FROM pending")
+        tasks = ((number, _example_decoder.decode(content).task) for number, content in examples)
+        rows = [(number,) for number, name in tasks if name is not None and task_id_of(name) == forgotten]
+        with self._db.writing():
+            self._db.executemany("DELETE FROM pending WHERE number = ?", rows)
+            self._db.execute("UPDATE forgotten SET position = max(position, ?)", (position,))
+        self._count()
+        self.empty_write_ahead_file()
+
+    def empty_write_ahead_file(self) -> None:
+        """Remove deleted predictions from the write-ahead file, too. Waits for no reader."""
+        self._db.empty_write_ahead_file()
+
     def __len__(self) -> int:
         return int(self._db.one("SELECT count(*) FROM pending")[0])
 
@@ -185,10 +238,17 @@ def _to_format_3(db: SqliteFile) -> None:
     db.executescript(_LEAD_COLUMN)
 
 
+def _to_format_4(db: SqliteFile) -> None:
+    """Add the position up to which forgotten tasks have been deleted."""
+    db.executescript(_FORGOTTEN_TABLE)
+
+
+_SCHEMA = _TABLE + _API_KEY_COLUMN + _LEAD_COLUMN + _FORGOTTEN_TABLE
+_MIGRATIONS = {1: _to_format_2, 2: _to_format_3, 3: _to_format_4}
+
+
 def _open(directory: Path) -> SqliteFile:
-    path = directory / NAME
-    migrations = {1: _to_format_2, 2: _to_format_3}
-    return SqliteFile(path, _TABLE + _API_KEY_COLUMN + _LEAD_COLUMN, durable=False, checked=True, migrations=migrations)
+    return SqliteFile(directory / NAME, _SCHEMA, durable=False, checked=True, migrations=_MIGRATIONS)
 
 
 # ---- for the command line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +33,9 @@ class ServedModel:
         self.statistics = LiveStatistics()
         self.pending = Pending(host.directory, settings.pending, settings.limits.pending_bytes)
         self.pending.note_learned(host.answers_to(KEY_PREFIX))
+        # If the process ended while a task was forgotten, its predictions are still there.
+        for position, task in host.forgotten_tasks(self.pending.forgotten_until):
+            self.pending.forget_task(task, position)
         self.asking = Asking()  # not part of the model, because a restore replaces the model
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
         self.versions = ModelVersions(name, host, self.statistics.replacing, self.writer.listen)
@@ -71,6 +74,24 @@ class ServedModel:
             return self.host.position  # in the writer thread, before it learns the next labels
 
         position: int = await self.writer.call(replace)
+        return position
+
+    async def forget_task(self, task: Hashable) -> int:
+        """Forget a task in the model, its candidate and the remembered predictions. Returns the number of the record.
+
+        The record of the log is written first. If the rest fails, the request fails, and repeating it completes it.
+        """
+
+        def forget() -> int:
+            learned = self.host.forget_task(task)
+            self.versions.task_forgotten()
+            return learned.position
+
+        # Labels of this task may be waiting for the writer thread. Because the task is forgotten in that thread, they
+        # are learned before it is forgotten, not after. Labels that arrive now would be learned after it.
+        with self.pending.hidden(task):
+            position: int = await self.writer.call(forget)
+            self.pending.forget_task(task, position)
         return position
 
     async def ask(self, question: Callable[[], Answer]) -> Answer:
