@@ -208,14 +208,17 @@ class Stream:
                 yield self.columns.block_of(table, self._rows_to_learn(table))
                 if self._progress_line.due():
                     self._show_progress()
-            if self.n_rows == self._limit:
-                return
+            at_limit = self.n_rows == self._limit
+            if at_limit:  # a line after the last row is neither returned nor counted
+                bad = [line for line in bad if line.number < table.lines[-1]]
             if bad and self._stop:  # the rows before the bad line have been returned above
                 raise _bad_line_error(self.name, bad[0], f"{_SKIP}{self._other_remedies(bad[0])}.")
             for line in bad[: _MAX_SHOWN_BAD - len(self.bad)]:
                 logger.info("%s, line %d skipped: %s", self.name, line.number, line.reason)
             self.n_bad += len(bad)
             self.bad += bad[: _MAX_SHOWN_BAD - len(self.bad)]
+            if at_limit:
+                return
 
     def _other_remedies(self, bad: BadLine) -> str:
         """Return further remedies for a word in a column of numbers. They change how the column is read."""
