@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import BadLineError, InputError, input_error, input_type_error, is_integer, shown
+from budgetron.io.encoding.choice_warnings import quoted
 from budgetron.io.encoding.column_options import ColumnOptions
 from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
@@ -19,7 +19,7 @@ from budgetron.io.encoding.labels import classes_in, parsed_classes
 from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import CodedColumn
-from budgetron.io.encoding.wrong_rows import wrong_rows
+from budgetron.io.encoding.wrong_rows import number_expected, wrong_rows
 from budgetron.io.formats.choose import reader_of
 from budgetron.io.source import WHO, Source
 from budgetron.io.table import BadLine, Reader, Selection, Table, parse_numbers
@@ -222,12 +222,13 @@ class Stream:
 
     def _other_remedies(self, bad: BadLine) -> str:
         """Return further remedies for a word in a column of numbers. They change how the column is read."""
-        match = re.match(r"column '(.+)' should be a number(?: but contains '([^'\"]+)'$)?", bad.reason)
+        expected = number_expected(bad.reason)
         # A saved model keeps its columns, and a weight or an offset is never missing.
-        if match is None or self._columns_fixed or match[1] in (self.columns.weight, self.columns.offset):
+        if expected is None or self._columns_fixed or expected[0] in (self.columns.weight, self.columns.offset):
             return ""
-        as_missing = f', treat it as missing with na_values=["{match[2]}"]' if match[2] else ""
-        return f'{as_missing}, or treat the column as categories with categorical=["{match[1]}"]'
+        name, value = expected
+        as_missing = f", treat it as missing with na_values=[{quoted(value)}]" if value else ""
+        return f"{as_missing}, or treat the column as categories with categorical=[{quoted(name)}]"
 
     def _check_first_names(self, table: Table) -> None:
         """Reject a file whose first rows have no value in any column that the model learned from."""
