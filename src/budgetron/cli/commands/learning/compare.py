@@ -103,6 +103,7 @@ def command(
                 raise
             error = problem  # raised below, after the results so far are printed
         if comparison is None:
+            guard.exit_if_stopped()
             raise input_error(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
     results, chosen = comparison.results(), recommend(comparison, entries)
     if as_json:
