@@ -39,8 +39,8 @@ def compare(pythons: Sequence[str], group: str, rounds: int) -> Iterator[dict[st
     runs: list[tuple[Times, Times]] = []
     for turn in range(rounds):
         # The order alternates, so that neither build always runs on a warmer processor.
-        times = {python: run(python, group) for python in (pythons if turn % 2 == 0 else reversed(pythons))}
-        runs.append((times[pythons[0]], times[pythons[1]]))
+        times = {side: run(pythons[side], group) for side in ((0, 1) if turn % 2 == 0 else (1, 0))}
+        runs.append((times[0], times[1]))
         print(".", end="", file=sys.stderr, flush=True)
     for name in runs[0][0]:
         ratios = [second[name]["us"] / first[name]["us"] for first, second in runs]

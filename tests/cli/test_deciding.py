@@ -107,6 +107,18 @@ def test_calibrate_reports_the_lines_that_it_skips(clicks: Path, tmp_path: Path,
     assert result.stderr.startswith("2 bad lines skipped; the first:\n  line 501: ") and "line 3,003: " in result.stderr
 
 
+def test_calibrate_reads_other_encodings(tmp_path: Path, budgetron) -> None:
+    lines = ["größe,label", *(f"{(n % 7) / 7:.3f},{'ja' if n % 7 > 2 else 'nein'}" for n in range(140))]
+    saved, windows, utf_16 = tmp_path / "m", tmp_path / "windows.csv", tmp_path / "utf16.csv"
+    windows.write_text("\n".join(lines), encoding="cp1252")
+    utf_16.write_text("\n".join(lines), encoding="utf-16")
+    budgetron("run", windows, "--encoding", "cp1252", "--save", saved, "--quiet")
+    options = ["--costs", "fp=1,fn=2", "--save", tmp_path / "decided", "--overwrite"]
+    for file, encoding in ((windows, "cp1252"), (utf_16, "utf-16")):
+        assert f"--encoding {encoding}" in budgetron("calibrate", saved, file, *options, code=2).stderr
+        assert "140 examples counted" in budgetron("calibrate", saved, file, "--encoding", encoding, *options).stdout
+
+
 def test_calibrate_needs_a_setting(clicks: Path, tmp_path: Path, budgetron) -> None:
     budgetron("run", clicks, "--label", "click", "--limit", 100, "--save", tmp_path / "m", "--quiet")
     result = budgetron("calibrate", tmp_path / "m", clicks, "--save", tmp_path / "n", code=2)

@@ -21,6 +21,7 @@ from child_signals import default_signals
 from written_mail import write_mail
 
 import budgetron
+from budgetron import io
 
 COMMAND = [sys.executable, "-m", "budgetron"]
 TIMEOUT = 600  # seconds; only ends a test that hangs
@@ -178,6 +179,26 @@ def test_a_signal_while_rows_are_read_stops_the_run(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT) == 130
     assert "Stopped" in errors.read_text() and "Traceback" not in errors.read_text()
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "tune", "calibrate"])
+def test_a_signal_while_the_first_rows_of_a_file_are_read_stops_the_command(
+    command: str, tmp_path: Path, mail: Path, budgetron, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved, words = tmp_path / "m", [command, mail]
+    if command == "calibrate":
+        budgetron("run", mail, "--kernel", "none", "--save", saved)
+        words = [command, saved, mail, "--threshold", 0.4, "--save", tmp_path / "calibrated"]
+    read = io.read
+
+    def interrupted_read(*arguments, **options):
+        stream = read(*arguments, **options)
+        signal.raise_signal(signal.SIGTERM)
+        return stream
+
+    monkeypatch.setattr(io, "read", interrupted_read)
+    stopped = budgetron(*words, code=130)
+    assert stopped.stderr.startswith("Stopped by SIGTERM") and stopped.stdout == ""
 
 
 def on_a_terminal(*words, columns: int = 80, **environment) -> tuple[int, str]:

@@ -157,6 +157,8 @@ class LossyProxy(threading.Thread):
                 while request := _receive_message(client):
                     service.sendall(request)
                     answer = _receive_message(service)
+                    if not answer:  # the service has closed the connection
+                        break
                     number += 1
                     if number % 2:
                         self.lost += 1
@@ -178,7 +180,10 @@ def _receive_message(connection):
     head, _, body = content.partition(b"\r\n\r\n")
     lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
     while lengths and len(body) < int(lengths[0]):
-        body += connection.recv(65536)
+        piece = connection.recv(65536)
+        if not piece:
+            return b""
+        body += piece
     return head + b"\r\n\r\n" + body
 
 

@@ -171,3 +171,18 @@ def test_an_example_without_its_task_is_refused():
     for call in (with_tasks.predict_one, with_tasks.predict_proba_one, lambda x: with_tasks.learn_one(x, True)):
         with pytest.raises(InputError, match="task must be given, since the model was trained with tasks"):
             call(DICTS[0])
+
+
+def test_errors_about_labels_say_where_a_classifier_gets_its_classes():
+    remedy = r" Name all: Classifier\(model, classes=\[\.\.\.\]\)\.$"
+    frame = pd.DataFrame({"a": [1.0]})
+    with pytest.raises(InputError, match="only 'ham'." + remedy):
+        Classifier(Budgetron()).learn_one({"a": 1.0}, "ham")
+    with pytest.raises(InputError, match="only 'ham'." + remedy):
+        Classifier(Budgetron()).learn_many(frame, pd.Series(["ham"]))
+    classifier = Classifier(Budgetron(), classes=["ham", "spam"])
+    classifier.learn_many(frame, pd.Series(["ham"]))
+    with pytest.raises(InputError, match="got 'post'." + remedy):
+        classifier.learn_one({"a": 1.0}, "post")
+    with pytest.raises(InputError, match="'post'.*" + remedy):
+        classifier.learn_many(frame, pd.Series(["post"]))

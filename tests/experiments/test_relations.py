@@ -46,6 +46,21 @@ def test_the_table_has_a_line_per_learner_and_the_printed_values(out: Path) -> N
     assert {record["draws"] for record in records} == {6} and len(records) == len(rows_for("opposed"))
 
 
+def test_the_text_above_the_table_says_which_row_has_cosines(out: Path) -> None:
+    """`similarity_of` has correlations of the weights for every learner but one; they differ from cosines."""
+    drawn = streams.stream_named("opposed").draw(0).dataset
+    cosines_only = set()
+    for row in rows_for("opposed"):
+        model = row.make("opposed").fit(drawn.X, drawn.y, tasks=drawn.tasks)
+        correlations, cosines = (runs.similarity_of(model, [0, 1, 2], centred=centred) for centred in (True, False))
+        cosines_only |= {row.name} if np.array_equal(correlations, cosines) else set()
+    assert cosines_only == {"Budgetron"}
+    text = table.markdown(table.files_of(out, ["opposed"])).splitlines()[2]
+    assert "correlations of the learned weights (of Budgetron: their cosines)" in text
+    page = Path(__file__).parents[2] / "docs" / "reproduce-relations.md"
+    assert text.replace("6 draws", "100 draws") in page.read_text(encoding="utf-8").splitlines()
+
+
 def test_every_stream_is_drawn_and_has_learners() -> None:
     for name, stream in streams.STREAMS.items():
         drawn = stream.draw(1)

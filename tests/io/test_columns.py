@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 
@@ -153,6 +154,23 @@ def test_records_are_encoded_as_rows_are():
     for wrong in (7, [1], {"size": [1], "day": []}):
         with pytest.raises(InputError, match="records must be"):
             stream.columns.encode(wrong)
+
+
+@pytest.mark.parametrize("name", ["size", "it's", 'so "big"', "back\\slash", 'it\'s "so"'])
+def test_errors_about_numbers_have_their_remedies_whatever_the_name_of_the_column(name):
+    values = {name: [*range(5000), "tall", 1], "y": [0, 1] * 2501}
+    table = as_delimited(values, ",")
+    with pytest.raises(InputError, match="line 5002: ") as error:
+        read_all(table)
+    remedies = str(error.value).partition("Skip such lines")[2]
+    # The remedies are arguments of `io.read`, as one would write them in a program.
+    arguments = dict(re.findall(r"(na_values|categorical)=(\[\".*?\"\])", remedies))
+    assert {key: ast.literal_eval(value) for key, value in arguments.items()} == {
+        "na_values": ["tall"], "categorical": [name]
+    }  # fmt: skip
+    stream, _ = read_all(table, on_error="skip")
+    with pytest.raises(InputError, match="got 'tall'"):
+        stream.columns.encode([{name: "tall"}])
 
 
 def test_data_frames_are_encoded_as_rows_are():

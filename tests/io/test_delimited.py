@@ -116,6 +116,17 @@ def test_an_invalid_csv_line_is_skipped_or_reported_with_its_number(line, why):
     assert stream.bad[0].number == 45 and why in stream.bad[0].reason and len(stream.bad[0].content) <= 200
 
 
+@pytest.mark.parametrize("block_rows", [1, 2, 4000])
+def test_bad_lines_before_the_last_row_of_the_limit_are_counted(block_rows):
+    # Line 4 has too many fields. Lines 5 and 7 have no label.
+    content = b"a,label\n1,x\n2,y\n3,4,x\n3,\n3,y\n4,\n" + b"5,y\n" * 30
+    stream, blocks = read_all(content, on_error="skip", limit=3, block_rows=block_rows)
+    assert np.concatenate([block.rows for block in blocks]).tolist() == [2, 3, 6]
+    assert stream.n_bad == 2 and [line.number for line in stream.bad] == [4, 5]
+    stream, _ = read_all(content, limit=2, block_rows=block_rows)
+    assert stream.n_rows == 2 and stream.n_bad == 0
+
+
 @pytest.mark.parametrize("cut", [1, 4000, 5000])
 def test_a_file_in_two_parts_gives_the_rows_of_one_pass(cut):
     rng = np.random.default_rng(1)

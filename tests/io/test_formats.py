@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from io import BytesIO, StringIO
@@ -177,6 +178,13 @@ def test_svmlight_takes_its_width_from_the_first_row_even_after_many_comments():
     _, without_comments = read_all(SVMLIGHT)
     assert [list(block.tasks) for block in blocks if len(block.y)] == [list(block.tasks) for block in without_comments]
     assert blocks[-1].X.shape[1] == without_comments[-1].X.shape[1] == 2**19
+
+
+@pytest.mark.parametrize("arguments, got", [({"drop": ["x"]}, "['x']"), ({"label": "a", "text": "b"}, "['a', 'b']"),
+                                            ({"label": "label", "weight": "w"}, "['w']")])  # fmt: skip
+def test_columns_of_svmlight_are_rejected_by_the_names_that_were_given(arguments, got):
+    with pytest.raises(InputError, match=re.escape(f"but svmlight has none; got {got}.")):
+        read_all(SVMLIGHT, **arguments)
 
 
 def test_svmlight_tasks_may_be_in_another_file(tmp_path):

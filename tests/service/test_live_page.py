@@ -166,6 +166,7 @@ def test_a_prediction_on_the_page_equals_that_of_the_service(opened, service):
     answer.get_by_text("Predicted: spam").wait_for()
     with service.client() as client:
         same = client.post("/v1/predict", json={"features": [1.5, 0, 0], "task": "user 3"})
+        refused = client.post("/v1/predict", json={"features": [1, 2], "task": "user 3", "explain": True})
     probability = same.json()["probabilities"]["spam"]
     assert f"{100 * probability:.1f} %" in answer.inner_text()
     assert "Reasons for spam" in answer.inner_text()
@@ -175,7 +176,9 @@ def test_a_prediction_on_the_page_equals_that_of_the_service(opened, service):
     answer.get_by_text("Features must be numbers").wait_for()
     page.get_by_label("Features").fill("[1, 2]")
     page.get_by_role("button", name="Predict", exact=True).click()
-    answer.get_by_text("3").wait_for()  # the service answers that it expects three features
+    message = refused.json()["error"]["message"]
+    assert refused.status_code == 422 and "3" in message  # the model has three features
+    answer.get_by_text(message, exact=True).wait_for()
 
 
 def test_labels_are_asked_for_and_corrected(opened, service):

@@ -295,16 +295,30 @@ def test_models_that_cannot_start_in_shards_are_refused(tmp_path):
     Host.open(tmp_path / "one", model=learner()).close()
     with pytest.raises(InputError, match="which was started without shards"):
         ShardedHost.open(tmp_path / "one", learner, settings)
-    with ShardedModel(learner(), shards=4, directory=tmp_path / "others" / "shards") as model:
+    with ShardedModel(learner(), shards=4, directory=tmp_path / "ray" / "others") as model:
         model.partial_fit(X, y, tasks=tasks)
-    with pytest.raises(InputError, match="an empty directory for a new model"):
-        ShardedHost.open(tmp_path / "others", learner, settings)
+    with pytest.raises(InputError, match=r"--ray must be a directory without .*ray/others', .* Name another directory"):
+        ShardedHost.open(tmp_path / "others", learner, replace(settings, ray=tmp_path / "ray"))
     host = ShardedHost.open(tmp_path / "new", learner, settings)
     with pytest.raises(AlreadyOwned):
         ShardedHost.open(tmp_path / "new", learner, settings)
     host.close()
     with pytest.raises(InputError, match="where the shards of 'new' are"):
         ShardedHost.open(tmp_path / "new", learner, replace(settings, ray=tmp_path / "elsewhere"))
+
+
+def test_shards_whose_journal_is_lost_are_refused_with_a_remedy(tmp_path):
+    X, y, tasks = draw(20)
+    host = ShardedHost.open(tmp_path / "model", learner, ShardOptions(shards=4))
+    host.learn_many([Request(X, y, tasks=tasks)])
+    host.close()
+    for path in (tmp_path / "model").glob("requests.sqlite*"):
+        path.unlink()
+    for _ in range(2):  # the first attempt must not change the message
+        with pytest.raises(InputError, match=r"model', whose journal requests\.sqlite is missing or empty") as error:
+            ShardedHost.open(tmp_path / "model", learner, ShardOptions(shards=4))
+        assert "--data" in str(error.value) and "--ray" not in str(error.value)
+        assert "Replace the whole directory by a copy that was made while the service was stopped" in str(error.value)
 
 
 @pytest.mark.long

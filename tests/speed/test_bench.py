@@ -65,6 +65,36 @@ def test_the_comparison_of_learners_names_a_missing_set_before_it_measures(tmp_p
     assert f"{str(tmp_path)!r} has no spambase.npz" in done.stderr and "Put spambase.npz there" in done.stderr
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_the_ratio_of_two_builds_is_the_second_time_divided_by_the_first(tmp_path: Path, rounds: int) -> None:
+    script, written = RUN.with_name("two_builds.py"), tmp_path / "rows.json"
+    if not script.exists():
+        pytest.skip("the benchmarks are not part of this copy")
+    pythons = [tmp_path / "first", tmp_path / "second"]
+    for path, us in zip(pythons, (10, 40), strict=True):  # they print these times instead of measuring any
+        path.write_text(f"#!/bin/sh\necho '{json.dumps({'a row': {'us': us, 'mistakes': us}})}'\n")
+        path.chmod(0o755)
+    command = [sys.executable, script, *pythons, "--only", "singles", "--rounds", str(rounds), "--out", written]
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
+    (row,) = json.loads(written.read_text())
+    assert (row["first_us"], row["second_us"], row["ratio"], row["quartiles"]) == (10, 40, 4, [4, 4])
+    assert row["work"] == "a row" and not row["same_mistakes"]
+
+
+def test_a_build_that_is_compared_with_itself_is_measured_on_both_sides(tmp_path: Path) -> None:
+    script, written, python = RUN.with_name("two_builds.py"), tmp_path / "rows.json", tmp_path / "python"
+    if not script.exists():
+        pytest.skip("the benchmarks are not part of this copy")
+    # The time that it prints is the number of its calls so far.
+    times = '{\\"a row\\": {\\"us\\": $(wc -l < "$0.calls"), \\"mistakes\\": 0}}'
+    python.write_text(f'#!/bin/sh\necho call >> "$0.calls"\necho "{times}"\n')
+    python.chmod(0o755)
+    command = [sys.executable, script, python, python, "--only", "singles", "--rounds", "1", "--out", written]
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
+    (row,) = json.loads(written.read_text())
+    assert (row["first_us"], row["second_us"], row["ratio"]) == (1, 2, 2)
+
+
 def test_two_builds_are_compared_row_by_row(tmp_path: Path) -> None:
     script, written = RUN.with_name("two_builds.py"), tmp_path / "rows.json"
     if not script.exists():

@@ -12,13 +12,12 @@ from __future__ import annotations
 import csv
 import difflib
 import inspect
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetron.errors import input_error, shown
+from budgetron.errors import InputError, input_error, shown
 from budgetron.learners.registry import learner_class, learner_names
 
 if TYPE_CHECKING:
@@ -186,7 +185,12 @@ def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
 
     kind, _, rest = text.strip().partition(":")
     if kind == "complete":
-        return graphs.complete(coupling=math.inf if rest.lower() in ("inf", "infinity") else _value(rest or "1.0"))
+        try:
+            return graphs.complete(coupling=_value(rest or "1.0"))
+        except InputError:  # this error would name arguments of Python
+            accepted = "complete:COUPLING, a number >= 0, or complete:inf, which pools the tasks"
+            remedy = "complete:0 makes the tasks independent; negative numbers are not supported."
+            raise input_error(who, "--graph", accepted, shown(text), remedy) from None
     if kind == "disconnected":
         return graphs.disconnected()
     if kind == "clusters":

@@ -65,6 +65,19 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_options(command, options)
 
 
+READING_OPTIONS = ("file_format", "encoding", "on_error", "limit")
+
+
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for reading a file with the columns of a saved model."""
+    return _with_options(command, [format_option, encoding_option, on_error_option, limit_option])
+
+
+def reading_arguments(option_values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of `reading_options` as arguments of `io.read`."""
+    return {name.removeprefix("file_"): option_values[name] for name in READING_OPTIONS}
+
+
 class LearnerName(click.ParamType):  # type: ignore[type-arg]
     """A learner's class name, its name in the paper, or the name of a preset; upper and lower case are the same."""
 

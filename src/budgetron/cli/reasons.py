@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from budgetron.cli.formatting import counted, percent, plain, shorten, table
 from budgetron.errors import InputError, input_error, shown
 
@@ -92,10 +94,11 @@ def _nearest_examples(reasons: Any, model: Any, row: Any, task: Any, n: int) -> 
         yield {"arrival": near.arrival, "task": plain(near.task), "alike": near.similarity, "pull": pull}
 
 
-def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, Any]:
+def importance(path: str, model: Any, columns: Any, stream: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Explain the prediction of every row of a file, and average the terms per feature.
 
-    Returns values for JSON, with the 100 features whose terms are largest.
+    `arguments` are further arguments of `io.read`. Returns values for JSON, with the 100 features whose terms are
+    largest.
     """
     from budgetron import evaluate, io
     from budgetron.cli import models
@@ -104,7 +107,7 @@ def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, An
     if hasattr(model, "learner_of"):
         raise input_error(WHO, "--importance", "used with a model in one file", "a model in shards")
     total = evaluate.FeatureImportance()
-    with io.read(stream, columns=columns, labelled=False) as source:
+    with io.read(stream, columns=columns, labelled=False, **arguments) as source:
         for block in source:
             names = block.names() if block.names is not None else {}
             for i in range(len(block)):
@@ -112,6 +115,8 @@ def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, An
                 task = None if block.tasks is None else plain(block.tasks[i])
                 score = None if block.offsets is None else block.offsets[i]
                 total.add(model.explain(row, task=task, offset=score, names=names, nearest=0))
+    if source.n_bad:
+        click.echo(f"{counted(source.n_bad, 'bad line')} skipped.", err=True)
     return {"examples": total.n, "features": [asdict(feature) for feature in total.top(100)]}
 
 

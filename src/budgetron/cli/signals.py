@@ -15,6 +15,10 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any, Self
 
+import click
+
+from budgetron.cli import INTERRUPTED
+
 _ALWAYS = (signal.SIGINT, signal.SIGTERM)
 _NAMES: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 if hasattr(signal, "SIGHUP"):
@@ -56,6 +60,12 @@ class SignalGuard:
             if block is None:
                 return
             yield block
+
+    def exit_if_stopped(self) -> None:
+        """Exit if a signal arrived before the first example, so that there are no results to print."""
+        if self.signal_name is not None:
+            click.echo(f"Stopped by {self.signal_name} before the first example.", err=True)
+            sys.exit(INTERRUPTED)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         # A second signal means that the user does not want to wait.

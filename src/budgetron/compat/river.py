@@ -15,7 +15,9 @@ the margin here).
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -99,11 +101,8 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         row, task = self._row(x, task)
         weight = {} if w == 1.0 else {"sample_weight": w}
         is_fitted = self.learner.__sklearn_is_fitted__()
-        try:
+        with _errors_name_the_classifier():
             self.learner.learn_one(row, y, task=task, classes=None if is_fitted else self.classes, **weight)
-        except InputError as error:  # classes are named once, when the classifier is made
-            in_first_call = "Name all classes in the first call with classes=[...]"
-            raise type(error)(str(error).replace(in_first_call, "Name all: Classifier(model, classes=[...])")) from None
 
     def predict_one(self, x: Mapping[str, Any], task: Hashable = None) -> Any:
         """Return the predicted label; the first class before anything is learned."""
@@ -125,7 +124,8 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         """Learn the rows of a data frame in order."""
         rows, tasks = self._rows(X, task)
         is_fitted = self.learner.__sklearn_is_fitted__()
-        self.learner.partial_fit(rows, y, tasks=tasks, classes=None if is_fitted else self.classes)
+        with _errors_name_the_classifier():
+            self.learner.partial_fit(rows, y, tasks=tasks, classes=None if is_fitted else self.classes)
 
     def predict_many(self, X: Any, task: Sequence[Any] | None = None) -> Any:
         """Return the labels of a data frame's rows, as a Series with the same index."""
@@ -210,6 +210,16 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         from budgetron.learners import Budgetron
 
         yield {"model": Budgetron(budget=20)}
+
+
+@contextmanager
+def _errors_name_the_classifier() -> Iterator[None]:
+    """Correct the remedy of errors about labels: a classifier gets its classes when it is made, and has no `fit`."""
+    try:
+        yield
+    except InputError as error:
+        in_first_call = r"Name all classes in the first call with classes=\[\.\.\.\](, or fit again)?"
+        raise type(error)(re.sub(in_first_call, "Name all: Classifier(model, classes=[...])", str(error))) from None
 
 
 def _series(values: Any, X: Any) -> Any:

@@ -15,7 +15,7 @@ from budgetron.distributed.directory.record import NAME as RECORD
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.split.placement import has_one_component
 from budgetron.durable.storage.log_schema import NAME as HOST_DATABASE
-from budgetron.errors import input_error
+from budgetron.errors import InputError, input_error
 
 FOLDER = "shards"  # inside the model's directory
 
@@ -45,9 +45,8 @@ def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: 
         "snapshot_every": options.snapshot_every,
     }
     if (journal.shards_directory / RECORD).exists():
-        if not journal.position:  # The shards belong to another coordinator, and opening them would lock it out.
-            got = f"{str(journal.shards_directory)!r}, which contains shards"
-            raise input_error("serve", "--ray", "an empty directory for a new model", got)
+        if not journal.position:
+            raise _unknown_shards_error(journal)
         return ShardedModel.open(journal.shards_directory, **parameters)
     learner = None if make_model is None else make_model()
     if learner is None or learner._is_fitted:
@@ -59,6 +58,24 @@ def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: 
             'Use a learner with another graph, such as "Budgetron graph=disconnected".',
         )  # fmt: skip
     return ShardedModel(learner, shards=journal.shards, directory=journal.shards_directory, **parameters)
+
+
+def _unknown_shards_error(journal: Journal) -> InputError:
+    """The error for shards that are older than the journal. Opening them could lock out the coordinator they belong to.
+    """
+    directory = journal.db.path.parent.absolute()
+    if journal.shards_directory == directory / FOLDER:
+        return input_error(
+            "serve", "--data", "a directory in which models in shards have their journals",
+            f"{str(directory)!r}, whose journal {NAME} is missing or empty",
+            "Replace the whole directory by a copy that was made while the service was stopped, or give the new model "
+            "another name.",
+        )  # fmt: skip
+    return input_error(
+        "serve", "--ray", "a directory without the shards of another model of this name",
+        f"{str(journal.shards_directory)!r}, which contains shards",
+        "Name another directory, or give the new model another name.",
+    )  # fmt: skip
 
 
 def check_not_unsharded(directory: Path) -> None:

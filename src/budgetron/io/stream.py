@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import BadLineError, InputError, input_error, input_type_error, is_integer, shown
+from budgetron.io.encoding.choice_warnings import quoted
 from budgetron.io.encoding.column_options import ColumnOptions
 from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
@@ -19,7 +19,7 @@ from budgetron.io.encoding.labels import classes_in, parsed_classes
 from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import CodedColumn
-from budgetron.io.encoding.wrong_rows import wrong_rows
+from budgetron.io.encoding.wrong_rows import number_expected, wrong_rows
 from budgetron.io.formats.choose import reader_of
 from budgetron.io.source import WHO, Source
 from budgetron.io.table import BadLine, Reader, Selection, Table, parse_numbers
@@ -208,23 +208,27 @@ class Stream:
                 yield self.columns.block_of(table, self._rows_to_learn(table))
                 if self._progress_line.due():
                     self._show_progress()
-            if self.n_rows == self._limit:
-                return
+            at_limit = self.n_rows == self._limit
+            if at_limit:  # a line after the last row is neither returned nor counted
+                bad = [line for line in bad if line.number < table.lines[-1]]
             if bad and self._stop:  # the rows before the bad line have been returned above
                 raise _bad_line_error(self.name, bad[0], f"{_SKIP}{self._other_remedies(bad[0])}.")
             for line in bad[: _MAX_SHOWN_BAD - len(self.bad)]:
                 logger.info("%s, line %d skipped: %s", self.name, line.number, line.reason)
             self.n_bad += len(bad)
             self.bad += bad[: _MAX_SHOWN_BAD - len(self.bad)]
+            if at_limit:
+                return
 
     def _other_remedies(self, bad: BadLine) -> str:
         """Return further remedies for a word in a column of numbers. They change how the column is read."""
-        match = re.match(r"column '(.+)' should be a number(?: but contains '([^'\"]+)'$)?", bad.reason)
+        expected = number_expected(bad.reason)
         # A saved model keeps its columns, and a weight or an offset is never missing.
-        if match is None or self._columns_fixed or match[1] in (self.columns.weight, self.columns.offset):
+        if expected is None or self._columns_fixed or expected[0] in (self.columns.weight, self.columns.offset):
             return ""
-        as_missing = f', treat it as missing with na_values=["{match[2]}"]' if match[2] else ""
-        return f'{as_missing}, or treat the column as categories with categorical=["{match[1]}"]'
+        name, value = expected
+        as_missing = f", treat it as missing with na_values=[{quoted(value)}]" if value else ""
+        return f"{as_missing}, or treat the column as categories with categorical=[{quoted(name)}]"
 
     def _check_first_names(self, table: Table) -> None:
         """Reject a file whose first rows have no value in any column that the model learned from."""

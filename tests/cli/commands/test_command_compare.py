@@ -129,6 +129,21 @@ def test_tune_finds_better_settings(tmp_path: Path, as_json, budgetron) -> None:
     assert f"gamma {bandwidth['best']} is better" in shown and result["command"] in shown
 
 
+def test_of_equal_errors_that_of_the_default_or_of_the_recommended_setting_is_the_lowest(
+    mail: Path, as_json, budgetron
+) -> None:
+    # No budget is ever full, so all results are equal.
+    options = ["--kernel", "linear", "--limit", 300]
+    (round_,) = as_json("tune", mail, "--learner", "Forgetron", "--budget", 4000, *options)["rounds"]
+    assert len({setting["error"] for setting in round_["tried"]}) == 1 and round_["best"] == "4000"
+    printed = budgetron("tune", mail, "--learner", "Forgetron", "--budget", 4000, *options).stdout
+    assert "budget 4000, the default, has the lowest error." in printed
+    compared = as_json("compare", mail, "--learners", "Forgetron", "--budgets", "4000,1000", *options)
+    assert len({learner["error"] for learner in compared["learners"]}) == 1
+    assert compared["best"] == compared["recommended"] == "Forgetron, 1000"
+    assert compared["why"].startswith("Take Forgetron, 1000: it has the lowest error")
+
+
 def test_tune_says_when_the_default_is_as_good(mail: Path, as_json, budgetron) -> None:
     options = ["--learner", "Forgetron", "--rows", 300]
     result = as_json("tune", mail, *options)

@@ -114,6 +114,25 @@ def test_importance_is_averaged_over_the_examples_of_a_file(save_model, mail: Pa
     assert "No such file" in budgetron("inspect", path, "--importance", "gone.csv", code=2).output
 
 
+def test_importance_takes_the_reading_options_that_its_errors_name(
+    save_model, mail: Path, tmp_path: Path, as_json, budgetron
+) -> None:
+    path, bad, wide = save_model(), tmp_path / "bad.csv", tmp_path / "wide.csv"
+    lines = mail.read_text(encoding="utf-8").splitlines()
+    bad.write_text("\n".join([*lines[:50], "ann,much,0.5,red,ham", *lines[50:]]), encoding="utf-8")
+    wide.write_text("\n".join(lines), encoding="utf-16")
+    stopped = budgetron("inspect", path, "--importance", bad, code=2).stderr
+    assert "line 51: " in stopped and "--on-error skip" in stopped
+    skipping = budgetron("inspect", path, "--importance", bad, "--on-error", "skip", "--json")
+    assert json.loads(skipping.stdout)["importance"]["examples"] == 600
+    assert skipping.stderr == "1 bad line skipped.\n"
+    assert "--encoding utf-16" in budgetron("inspect", path, "--importance", wide, code=2).stderr
+    options = ["--encoding", "utf-16", "--format", "csv", "--limit", "30"]
+    assert as_json("inspect", path, "--importance", wide, *options)["importance"]["examples"] == 30
+    refused = budgetron("inspect", path, "--limit", "30", code=2).stderr
+    assert "--limit must be used with --importance" in refused
+
+
 def test_invalid_options_of_inspect_are_refused(save_model, tmp_path: Path, budgetron) -> None:
     path = save_model()
     for words, says in [

@@ -55,4 +55,6 @@ def test_responses_arrive_while_the_stream_continues(trained):
                 received += piece
         connection.sendall(b"0\r\n\r\n")
         while b'"done":true' not in received:
-            received += connection.recv(65536)
+            piece = connection.recv(65536)
+            assert piece, received
+            received += piece

@@ -62,8 +62,8 @@ def _opposed(results: Results, heading: str) -> list[str]:
     lines = [
         f"{heading} Three tasks, two of them opposed", "",
         f"{n} draws of the synthetic experiment of Saha et al.: mean ± standard deviation of the correlations of the "
-        "learned weights, and of the accuracy on the test set. The true correlations are −1, 0, 0. The printed "
-        "values are from one run.", "",
+        "learned weights (of Budgetron: their cosines), and of the accuracy on the test set. The true correlations are "
+        "−1, 0, 0. The printed values are from one run.", "",
         "| | (1, 2) | printed | (1, 3) | (2, 3) | test accuracy | mistakes |", "|---|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for row in ROWS:

@@ -26,10 +26,10 @@ def about_task(task: str | None, note: str, candidates: Mapping[str, int]) -> li
     others = " and ".join(f"{shown(other)} ({n:,} values)" for other, n in list(candidates.items())[:3])
     if task is None:
         return [f"No column was recognised as the task, so all rows belong to one task. {others} could be the task: "
-                f"name it with task={_quoted(name)}, or use it as a feature with "
-                f"categorical=[{_quoted(name)}]."]  # fmt: skip
+                f"name it with task={quoted(name)}, or use it as a feature with "
+                f"categorical=[{quoted(name)}]."]  # fmt: skip
     return [f"Column {shown(task)} is used as the task ({note}), but {others} could also be the task. To change it, "
-            f"use task={_quoted(name)}."]  # fmt: skip
+            f"use task={quoted(name)}."]  # fmt: skip
 
 
 def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
@@ -43,7 +43,7 @@ def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
         is_rare = n <= max(2, _RARE * rows)
         likely = [other for other, m in counts.items() if is_rare and m >= 20 * n and _look_alike(rare, other)]
         if likely:
-            classes = ", ".join(_quoted(other) for other in sorted(counts) if other != rare)
+            classes = ", ".join(quoted(other) for other in sorted(counts) if other != rare)
             times = "once" if n == 1 else f"{n} times"
             warnings.append(
                 f"Label {shown(rare)} occurs {times} in the first {rows:,} rows of column {shown(label)}, and looks "
@@ -65,8 +65,8 @@ def about_words(name: str, n_numbers: int, n: int, word: str) -> str:
     """Warn about a category whose values are mostly numbers."""
     return (
         f"Column {shown(name)} is read as categories, although {n_numbers:,} of {n:,} values are numbers: "
-        f"{shown(word)} is not. If it means that a value is missing, use na_values=[{_quoted(word)}]; otherwise "
-        f"declare the column with categorical=[{_quoted(name)}]."
+        f"{shown(word)} is not. If it means that a value is missing, use na_values=[{quoted(word)}]; otherwise "
+        f"declare the column with categorical=[{quoted(name)}]."
     )
 
 
@@ -75,7 +75,7 @@ def about_dates(name: str, values: Mapping[str, int]) -> list[str]:
     if len(values) < 2 or not all(map(_OTHER_DATES.fullmatch, values)):
         return []
     return [f"Column {shown(name)} is read as categories, although {shown(next(iter(values)))} looks like a date. "
-            f"Write dates as 2024-02-29, or declare the column with categorical=[{_quoted(name)}]."]  # fmt: skip
+            f"Write dates as 2024-02-29, or declare the column with categorical=[{quoted(name)}]."]  # fmt: skip
 
 
 def about_repeated(name: str, renamed: str, same: bool) -> str:
@@ -83,7 +83,7 @@ def about_repeated(name: str, renamed: str, same: bool) -> str:
     what = "has the same values" if same else "has other values"
     return (
         f"Two columns are called {shown(name)}; the second is called {shown(renamed)} here and {what}. Leave it out "
-        f"with drop=[{_quoted(renamed)}], or rename it in the file."
+        f"with drop=[{quoted(renamed)}], or rename it in the file."
     )
 
 
@@ -91,11 +91,12 @@ def about_identifier(name: str, n: int) -> str:
     """Warn that a column of identifiers is left out, if the caller named another column as the task."""
     return (
         f"Column {shown(name)} is left out, because its name says that its {n:,} numbers are identifiers. Use it with "
-        f"categorical=[{_quoted(name)}]."
+        f"categorical=[{quoted(name)}]."
     )
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return the text as a Python string in double quotes, for an argument that a message suggests."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -7,7 +7,6 @@ encoding of a column must never change after the first rows, or the columns of X
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,7 +22,7 @@ from budgetron.io.encoding.labels import labels_of
 from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import CodedColumn, parse_task
-from budgetron.io.encoding.wrong_rows import wrong_rows
+from budgetron.io.encoding.wrong_rows import number_expected, wrong_rows
 from budgetron.io.table import Selection, Table, table_from_values
 from budgetron.learners.input.nested import flattened
 from budgetron.persist.columns import ARRAYS, SavedColumns, is_hashed, width
@@ -348,7 +347,7 @@ def _columns_of(records: Any, names: list[str]) -> dict[str, list[Any]]:
 
 def _with_value(reason: str, records: Any, row: int) -> str:
     """Add the wrong value to a reason that says only which column should be a number, if the records are dicts."""
-    match = re.match(r"column '(.+)' should be a number", reason)
-    if match is None or not isinstance(records, Sequence) or not isinstance(records[row], Mapping):
+    expected = number_expected(reason)
+    if expected is None or not isinstance(records, Sequence) or not isinstance(records[row], Mapping):
         return reason
-    return reason.removesuffix(" but is not") + f"; got {shown(records[row].get(match[1]))}"
+    return reason.removesuffix(" but is not") + f"; got {shown(records[row].get(expected[0]))}"

@@ -114,11 +114,13 @@ def infer_columns(reader: Any, sample: Table, options: ColumnOptions, labelled: 
 
 def sparse_columns(reader: Any, sample: Table, options: ColumnOptions, labelled: bool) -> Plan:
     """Return the plan for svmlight and Vowpal Wabbit files, whose rows are already sparse vectors."""
-    others = [name for parameter, name in options.columns() if parameter not in ("label", "task")]
-    if options.label not in (None, "label") or others:
+    # The plan below calls the first word of a line "label", so this name is accepted.
+    accepted = [("label", "label"), ("task", options.task)]
+    named = [name for parameter, name in options.columns() if (parameter, name) not in accepted]
+    if named:
         raise InputError(
             f"label, weight, offset, drop, text and categorical name columns, but {reader.layout} has none; "
-            f"got {shown([options.label, *others])}."
+            f"got {shown(named)}."
         )
     integer_labels = labelled and _label_kind("label", sample.texts["label"]) == "integers"
     note = "not asked for: all rows belong to one task" if reader.task is None else AS_ASKED

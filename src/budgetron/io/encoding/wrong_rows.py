@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,10 @@ from budgetron.learners.input.validation import LARGEST_OFFSET
 
 if TYPE_CHECKING:
     from budgetron.io.encoding.columns import Columns
+
+# The column and the value are written by `repr`, which uses double quotes for a text that contains a single quote.
+_TEXT = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_NUMBER_EXPECTED = re.compile(rf"column {_TEXT} should be a number(?: but contains {_TEXT}$)?")
 
 
 def wrong_rows(
@@ -64,6 +70,14 @@ def _not_a_number(columns: Columns, index: int) -> str:
     number_format = next((column.format for column in columns.plan.columns if column.name == names[index]), "")
     example = f" such as {number_format}" if number_format else ""
     return f"column {names[index]!r} should be a number{example} but is not"
+
+
+def number_expected(reason: str) -> tuple[str, str | None] | None:
+    """Return the column that should be a number, and its value if the reason has it; None for another problem."""
+    match = _NUMBER_EXPECTED.match(reason)
+    if match is None:
+        return None
+    return ast.literal_eval(match[1]), None if match[2] is None else ast.literal_eval(match[2])
 
 
 def _is_name(text: str) -> bool:

@@ -16,12 +16,10 @@ from budgetron.cli.decisions import decision_options, set_point, settings_from_o
 from budgetron.cli.formatting import counted
 from budgetron.cli.options import (
     StreamOptions,
-    format_option,
     json_option,
-    limit_option,
     model_argument,
-    on_error_option,
     overwrite_option,
+    reading_options,
     stream_argument,
 )
 from budgetron.errors import input_error
@@ -33,9 +31,7 @@ WHO = "calibrate"
 @model_argument
 @stream_argument
 @decision_options
-@format_option
-@on_error_option
-@limit_option
+@reading_options
 @click.option("--save", metavar="MODEL", required=True, help="Save the model with its operating point to this file.")
 @overwrite_option
 @json_option

@@ -103,6 +103,7 @@ def command(
                 raise
             error = problem  # raised below, after the results so far are printed
         if comparison is None:
+            guard.exit_if_stopped()
             raise input_error(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
     results, chosen = comparison.results(), recommend(comparison, entries)
     if as_json:
@@ -186,9 +187,12 @@ def recommend(comparison: Comparison, entries: dict[str, LearnerSpec]) -> str:
     return without[0] if without and memory[without[0]] <= _SIMILAR_MEMORY * memory[chosen] else chosen
 
 
-def most_accurate(results: dict[str, ComparedModel]) -> str:
-    """Return the name of the model with the lowest error or, if a label is rare, with the highest AUC."""
-    return min(results, key=lambda name: _loss(results[name].validation))
+def most_accurate(results: dict[str, ComparedModel], preferred: str | None = None) -> str:
+    """Return the name of the model with the lowest error or, if a label is rare, with the highest AUC.
+
+    Of equally good models, this is the preferred one, otherwise the first.
+    """
+    return min(results, key=lambda name: (_loss(results[name].validation), name != preferred))
 
 
 def _loss(validation: Validation) -> float:
@@ -252,7 +256,7 @@ def _show(options: StreamOptions, entries: dict[str, LearnerSpec], comparison: C
 def explain(comparison: Comparison, chosen: str) -> str:
     """Return the recommendation and its reason, in a few sentences."""
     results = comparison.results()
-    best = most_accurate(results)
+    best = most_accurate(results, preferred=chosen)
     # Compare with the majority class first: a learner that does not beat it has learned nothing useful.
     constant, rare = most_frequent_class(results[chosen].validation), results[chosen].validation.rare
     if rare is None and constant is not None and (results[chosen].validation.overall.error or 0.0) >= constant[1]:
@@ -312,7 +316,7 @@ def _record(
     options: StreamOptions, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str
 ) -> dict[str, Any]:
     results = comparison.results()
-    best = most_accurate(results)
+    best = most_accurate(results, preferred=chosen)
     constant = most_frequent_class(results[best].validation)
     return {
         "source": options.source,

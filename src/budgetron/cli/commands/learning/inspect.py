@@ -13,7 +13,7 @@ import click
 
 from budgetron.cli import reasons
 from budgetron.cli.formatting import console, counted, kernel_words, percent, plain, shorten, size, table
-from budgetron.cli.options import json_option, model_argument
+from budgetron.cli.options import READING_OPTIONS, json_option, model_argument, reading_arguments, reading_options
 from budgetron.errors import input_error
 
 if TYPE_CHECKING:
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 @click.option("--task", help="Task of the example.")
 @click.option("--nearest", type=click.IntRange(min=1), default=5, show_default=True, help="Stored examples to list.")
 @click.option("--importance", metavar="FILE", help="Average the reasons for the rows of this file.")
+@reading_options
 @click.option("--tasks", "n_tasks", type=click.IntRange(min=0), default=10, show_default=True, help="Tasks to list.")
 @json_option
+@click.pass_context
 def command(
-    model: str, example: str | None, task: str | None, nearest: int, importance: str | None, n_tasks: int, as_json: bool
-) -> None:
+    ctx: click.Context, /, model: str, example: str | None, task: str | None, nearest: int, importance: str | None,
+    n_tasks: int, as_json: bool, **option_values: Any,
+) -> None:  # fmt: skip
     """Show a saved model: settings, memory, columns, and stored examples per task.
 
     MODEL is a file of `budgetron run --save`, or a directory of `run --ray`, which may continue learning meanwhile.
@@ -44,6 +47,7 @@ def command(
     second label, below 0 the first. With --json, similarity and contribution are called "alike" and "pull".
 
     With --importance, the reasons for all rows of a file are averaged: which features matter, and how much.
+    --format, --encoding, --on-error and --limit say how this file is read.
     """
     from budgetron.cli import models
     from budgetron.cli.summary import point_record
@@ -66,12 +70,24 @@ def command(
             reasons.WHO, "--task", "used with --example", "--task alone", "Add the example: --example JSON."
         )
     if importance is not None:
-        description["importance"] = reasons.importance(model, learner, columns, importance)
+        reading = reading_arguments(option_values)
+        description["importance"] = reasons.importance(model, learner, columns, importance, reading)
+    else:
+        _reject_reading_options(ctx)
     if as_json:
         click.echo(json.dumps(description))
     else:
         parts = "replicas" if hasattr(learner, "replicas") else "shards"
         _show(console(), description, n_tasks, getattr(learner, "operating_point", None), parts)
+
+
+def _reject_reading_options(ctx: click.Context) -> None:
+    """Reject options for reading a file if there is none to read."""
+    for name in READING_OPTIONS:
+        if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
+            option = f"--{name.removeprefix('file_').replace('_', '-')}"
+            remedy = "Add the file to read: --importance FILE."
+            raise input_error(reasons.WHO, option, "used with --importance", f"{option} alone", remedy)
 
 
 def _settings(model: Any) -> dict[str, Any]:

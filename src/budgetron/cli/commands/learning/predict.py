@@ -15,12 +15,10 @@ from budgetron.cli import INTERRUPTED, outputs
 from budgetron.cli.decisions import decision_options, set_point, settings_from_options
 from budgetron.cli.formatting import counted, rate
 from budgetron.cli.options import (
-    encoding_option,
-    format_option,
-    limit_option,
     model_argument,
-    on_error_option,
     overwrite_option,
+    reading_arguments,
+    reading_options,
     stream_argument,
 )
 
@@ -30,10 +28,7 @@ WHO = "predict"
 @click.command()
 @model_argument
 @stream_argument
-@format_option
-@encoding_option
-@on_error_option
-@limit_option
+@reading_options
 @decision_options
 @click.option("--output", "-o", metavar="FILE", help="Output file; standard output if left out.")
 @click.option(
@@ -71,14 +66,11 @@ def command(
     set_point(WHO, learner, settings)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
     n_written = 0
-    read_options = {name: option_values[name] for name in ("encoding", "on_error", "limit")} | {
-        "format": option_values["file_format"]
-    }
     # On a terminal, a progress line would be mixed with the predictions.
     quiet = option_values["quiet"] or (output is None and sys.stdout.isatty())
     with (
         SignalGuard(stream) as guard,
-        io.read(stream, columns=columns, labelled=False, **read_options) as source,
+        io.read(stream, columns=columns, labelled=False, **reading_arguments(option_values)) as source,
         outputs.text_file(output) as file,
         progress.progress_line(quiet, option_values["limit"]) as line,
     ):

@@ -189,7 +189,8 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
                 raise
             error = problem
         if validator is None:
-            raise _no_example_error(options.source, guard.signal_name, labelled.n_bad)
+            guard.exit_if_stopped()
+            raise _no_example_error(options.source, labelled.n_bad)
         validation = validator.finish()
         if directory is not None:  # again: the running means of the columns have changed since the first block
             model.keep_columns(labelled.stream.columns)
@@ -231,13 +232,9 @@ def _new_model(learner: LearnerSpec, option_values: dict[str, Any]) -> Any:
     return models.start_sharded(model, option_values["ray"], option_values["shards"], option_values["workers"])
 
 
-def _no_example_error(source: str, signal_name: str | None, n_bad: int) -> InputError:
+def _no_example_error(source: str, n_bad: int) -> InputError:
     """The error for a stream from which no example was read."""
-    got = f"{source!r}, which has none"
-    if signal_name:
-        got = f"{source!r}, stopped by {signal_name} before the first example"
-    elif n_bad:
-        got = f"{source!r}, which has only {counted(n_bad, 'bad line')}"
+    got = f"{source!r}, which has only {counted(n_bad, 'bad line')}" if n_bad else f"{source!r}, which has none"
     return input_error(WHO, "STREAM", "a stream with at least one example", got)
 
 

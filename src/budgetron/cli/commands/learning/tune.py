@@ -212,7 +212,7 @@ def _round(first_rows: _FirstRows, what: str, candidates: dict[str, LearnerSpec]
     if default_name not in results:
         reason = comparison.refused[default_name]
         raise InputError(f"{WHO}: the learner with {what} {default_name} cannot learn this stream. {reason}")
-    best = most_accurate(results)
+    best = most_accurate(results, preferred=default_name)
     # The best candidate is better if the default is significantly worse.
     better = is_worse(comparison, default_name, best)
     memory = {candidate: result.model.memory_bytes_ for candidate, result in results.items()}
