@@ -52,8 +52,8 @@ browser:
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-# The sanitized core is compiled and run while pip installs the packages for the other checks. There are three workers on two cores,
-# because many tests wait for another process.
+# The sanitized core is compiled and run while pip installs the packages for the other checks. pytest has three workers, more than the
+# two cores of the usual machine, because many tests wait for another process.
 test: browser
 	$(MAKE) --no-print-directory -j2 lint sanitize
 	$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=10
@@ -80,10 +80,10 @@ stubs: $(VENV)/.tested
 	$(BIN)/python -m nanobind.stubgen -q -m budgetron._core -o $(STUB)
 	@sed -i.bak '1i # Written by `make stubs` from the compiled module.' $(STUB) && rm $(STUB).bak
 
-# Tests the core without Python, every rule and store on random streams, under AddressSanitizer and UBSan. stress.cpp runs them normally.
-# faults.cpp repeats every call, with one more successful allocation each time before all others fail, until the call succeeds. Runs one
-# configuration in 11, and one of each rule, kernel and store. 11 divides none of the sizes of the loops in streams.hpp, so that every
-# value of every loop occurs. `make test-long` runs all configurations.
+# Tests the core without Python, under AddressSanitizer and UBSan, with every rule and store on random streams. stress.cpp runs the
+# streams normally. faults.cpp lets allocations fail: it repeats every call until the call succeeds, and each time lets one more
+# allocation succeed before all later ones fail. Both run one configuration in 11, and one of each rule, kernel and store. 11 divides
+# none of the sizes of the loops in streams.hpp, so every value of every loop occurs. `make test-long` runs all configurations.
 SAMPLE := 11
 .PHONY: sanitize-stress sanitize-faults
 sanitize: sanitize-stress sanitize-faults
@@ -116,7 +116,7 @@ test-oldest: $(WHEEL)/.built
 	$(OLDEST)/bin/python -m pytest -q -n 2 --dist worksteal tests/engine tests/graphs tests/learners tests/persist tests/evaluate \
 	  --deselect tests/persist/test_hostile.py::test_a_damaged_container_is_rejected  # it writes complex numbers; the oldest safetensors cannot
 
-# Reports which lines of Python and C++ the tests run; no coverage is required. For some tests only: make coverage TESTS=tests/engine
+# Reports which lines of Python and C++ the tests run. No minimum is required. For some tests only: make coverage TESTS=tests/engine
 TESTS    ?= tests
 COVERAGE := build/coverage
 coverage: $(VENV)/.tested

@@ -53,7 +53,7 @@ def draw(path: str, curves: dict[str, list[tuple[int, float]]]) -> None:
     """Draw the errors in the last thousand readings, over time."""
     picture = new_figure("sensors", 6, 3.6)
     ax = picture.subplots()
-    # SharedProjectron and Perceptron have nearly the same curve, so the Perceptron is drawn wider behind it.
+    # SharedProjectron has nearly the curve of the Perceptron, which is drawn first and wider, so that both can be seen.
     widths = {"Perceptron, no budget": 4.5, "Budgetron": 2.4}
     for (name, curve), colour in zip(curves.items(), (*COLOURS[2:6], COLOURS[0]), strict=True):
         ax.plot(*zip(*curve, strict=True), color=colour, label=name, linewidth=widths.get(name, 1.3))

@@ -36,7 +36,7 @@ THEME = TerminalTheme(
 
 
 def output_of(command: str, folder: str) -> str:
-    """What a command prints in a terminal with colours."""
+    """Run a command; return what it prints in a terminal with colours."""
     words = shlex.split(command)
     environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "TTY_INTERACTIVE": "0"}
     done = subprocess.run(

@@ -14,7 +14,7 @@ from typing import Any
 
 import budgetron
 
-PAGES = {  # page → title and modules, in reading order; modules that are missing here are appended
+PAGES = {  # page → title and modules, in reading order; `all_pages` appends the other modules
     "learners": ("Learners", ["budgetron.learners", "budgetron.learners.scorer"]),
     "kernels": ("Kernels", ["budgetron.kernels"]),
     "graphs": ("Task graphs", ["budgetron.graphs"]),
