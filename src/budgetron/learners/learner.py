@@ -22,7 +22,7 @@ from budgetron.engine.registry import rule_class
 from budgetron.errors import InputError, input_error, shown
 from budgetron.learners.block_learner import Margins as Margins
 from budgetron.learners.input import validation
-from budgetron.learners.input.classes import Classes
+from budgetron.learners.input.classes import Classes, in_known_spelling
 from budgetron.learners.input.frames import check_in_memory
 from budgetron.learners.input.validation import Examples
 from budgetron.learners.single_examples import SingleExamples
@@ -257,7 +257,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     ) -> float:
         """Return the accuracy: the share of rows whose label is predicted correctly."""
         check_in_memory(self._who, "y", y)
-        correct = np.asarray(self.predict(X, tasks=tasks, offset=offset)) == np.asarray(y).ravel()
+        predicted = self.predict(X, tasks=tasks, offset=offset)
+        correct = predicted == in_known_spelling(self.classes_, np.ravel(y), self._who)
         return float(np.average(correct, weights=sample_weight))
 
     # ---- memory
