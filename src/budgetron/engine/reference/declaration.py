@@ -41,6 +41,7 @@ class Declaration:
     name: ClassVar[str]
     Parameters: ClassVar[type[RuleParameters]] = RuleParameters
     needs_kernel: ClassVar[bool] = True
+    stores_examples: ClassVar[bool] = False  # True for every `KernelRule`
     fixed_bytes: ClassVar[int] = memory.FIXED  # bytes that do not depend on the settings
     follows_factor: ClassVar[bool] = False  # whether it couples the tasks of an explicit graph by `graphs.factor_of`
 
