@@ -144,6 +144,9 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         from budgetron.learners.lifecycle.resize import name_limit, resized
 
         self._check_fitted()
+        if "budget" not in self.get_params(deep=False):
+            remedy = f"Train a learner that has one, such as Budgetron(budget={budget!r})."
+            raise InputError(f"{self._who}: resize is for learners with a budget; got {shown(budget)}. {remedy}")
         with self._guard:
             self._engine = resized(self._who, self._engine, self.budget, budget)
             self.set_params(budget=budget if isinstance(budget, str) else int(budget))

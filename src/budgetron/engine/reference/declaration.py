@@ -130,5 +130,5 @@ class Declaration:
         return None
 
     @classmethod
-    def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
-        """Raise an `InputError` if a model in use cannot change to this capacity."""
+    def check_resize(cls, who: str, settings: Settings, budget: int | str) -> None:
+        """Raise an `InputError` if a model in use cannot change to this budget."""

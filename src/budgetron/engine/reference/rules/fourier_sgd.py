@@ -42,7 +42,7 @@ from budgetron.engine.reference.rules.budget_sgd.rule import SLACK
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64, mixed
 from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
-from budgetron.errors import input_error
+from budgetron.errors import input_error, shown
 from budgetron.graphs import Clique, Explicit, factor_of
 from budgetron.kernels import Gaussian
 
@@ -97,9 +97,9 @@ class FourierSgd(Rule):
         return smallest.with_parameters(frequencies=1 + more) if more >= 0 else None
 
     @classmethod
-    def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
+    def check_resize(cls, who: str, settings: Settings, budget: int | str) -> None:
         raise input_error(
-            who, "budget", "unchanged, because its random features are fixed", str(capacity), "Train a new model."
+            who, "budget", "unchanged, because its random features are fixed", shown(budget), "Train a new model."
         )
 
     # ---- learning
