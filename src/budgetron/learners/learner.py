@@ -246,7 +246,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         lead = lead_of(self._margin_of_one(x, task, offset))
         asking = self._asking  # read once: `fit` in another thread may remove it
         if asking is None:
-            asking = self._asking = Asking()
+            # `setdefault` is atomic, so threads that come here at the same moment use the same object.
+            asking = self.__dict__.setdefault("_asking", Asking())
         wanted: bool = asking.wants(lead, self._engine.n_seen, share)
         return wanted
 
