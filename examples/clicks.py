@@ -1,10 +1,10 @@
 """Which advertisement will be clicked? 300 advertisers share a quarter of a megabyte.
 
 The stream is generated: 40,000 impressions, 6 % of them clicked. The features are words: device, hour, place on the
-page, site and format. Each feature has three effects, which are added up: the first is the same for all advertisers, the
-second depends on the kind of advertiser, and the third on the advertiser. Half of the advertisers appear only in the
-second half of the stream. Each impression is predicted, then learned. What counts is the ranking: the share of clicks
-among the tenth of the impressions that is ranked highest.
+page, site and format. Each feature has three effects, which are added up: the first is the same for all advertisers,
+the second depends on the kind of advertiser, and the third on the advertiser. Half of the advertisers appear only in
+the second half of the stream. Each impression is predicted, then learned. What counts is the ranking: the share of
+clicks among the tenth of the impressions that is ranked highest.
 
     python examples/clicks.py [FIGURE.svg]        (the figure needs the extra `plot`)
 """

@@ -158,3 +158,12 @@ def test_the_score_of_a_sharded_model_uses_the_offsets():
         model.partial_fit(X, y, tasks=tasks, offset=scores)
         right = model.predict(X, tasks=tasks, offset=scores) == y
         assert model.score(X, y, tasks=tasks, offset=scores) == right.mean()
+
+
+def test_the_score_of_a_sharded_model_takes_both_spellings_of_boolean_labels():
+    X, y, tasks = stream(N, 4)
+    words, booleans = np.where(y, "true", "false"), y.astype(bool)
+    learner = new_learner(budgetron.BudgetProjectron, graphs.disconnected(), budget=40)
+    with ShardedModel(learner, shards=3) as model:
+        model.partial_fit(X, words, tasks=tasks)
+        assert model.score(X, booleans, tasks=tasks) == model.score(X, words, tasks=tasks) > 0.5

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import enum
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import networkx as nx
 import numpy as np
@@ -11,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budgetron import Forgetron, graphs
-from budgetron.graphs.task_ids import NOT_A_TASK
+from budgetron.graphs.task_ids import NOT_A_TASK, task_id_of, task_ids_of
 
 few = settings(max_examples=40, deadline=None)
 couplings = st.floats(min_value=1e-6, max_value=1e6)
@@ -127,6 +131,34 @@ def test_clusters_are_found_for_all_kinds_of_names(names):
     # A task outside the mapping is its own cluster, and no cluster number is a task id.
     assert (clusters[500:] == task_ids[500:]).all()
     assert not set(cluster_of_label.values()) & set(task_ids.tolist())
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+UTC, PARIS = datetime.UTC, datetime.timezone(datetime.timedelta(hours=1))
+EQUAL_BUT_DIFFERENT = {
+    "decimals": (Decimal("1.0"), Decimal("1.00")),
+    "a decimal and an integer": (1, Decimal("1.0")),
+    "a fraction and a float": (0.5, Fraction(1, 2)),
+    "an enum and its string": (Colour.RED, "red"),
+    "times": (datetime.datetime(2020, 1, 1, 11, tzinfo=UTC), datetime.datetime(2020, 1, 1, 12, tzinfo=PARIS)),
+    "folds": (datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 1, fold=1)),
+    "zeros": (complex(0, 0.0), complex(0, -0.0)),
+}
+
+
+@pytest.mark.parametrize("wrapped", [lambda name: name, lambda name: ("x", name), lambda name: ("x", (name,))],
+                         ids=["plain", "in a tuple", "in a nested tuple"])  # fmt: skip
+@pytest.mark.parametrize("pair", EQUAL_BUT_DIFFERENT.values(), ids=EQUAL_BUT_DIFFERENT)
+def test_a_task_has_the_same_id_in_every_block(pair, wrapped):
+    first, second = map(wrapped, pair)
+    assert first == second
+    alone = [task_id_of(first), task_id_of(second)]
+    assert alone[0] != alone[1]
+    assert task_ids_of([first, second]).tolist() == alone
+    assert task_ids_of([second, first]).tolist() == alone[::-1]
 
 
 def test_clusters_that_name_none_of_the_tasks_are_logged(caplog) -> None:

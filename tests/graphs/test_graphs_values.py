@@ -91,6 +91,8 @@ def test_repr_is_short():
     assert reprs["complete of 5"] == "complete(n_tasks=5, coupling=0.25)"
     assert reprs["pooled"] == "complete(coupling=inf)"
     assert reprs["clusters"] == "clusters(<4 tasks in 2 clusters>, coupling=2.0)"
+    assert repr(graphs.clusters({"a": 1, "b": 1})) == "clusters(<2 tasks in 1 cluster>, coupling=1.0)"
+    assert repr(graphs.clusters({"a": 1})) == "clusters(<1 task in 1 cluster>, coupling=1.0)"
     assert reprs["edges"] == "<graph of 4 tasks in 2 components>"
     assert repr(graphs.from_similarity([[1.0]])) == "<graph of 1 task in 1 component>"
 

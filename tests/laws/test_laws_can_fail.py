@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from budgetron import RandomBudgetPerceptron
+from budgetron import RandomBudgetPerceptron, graphs
 from budgetron.checks import LAWS, Case, LawBroken, check_learner
+from budgetron.checks.laws import BYTES
+from budgetron.errors import InputError, TooFewBytes
 
 
 class Sound(RandomBudgetPerceptron):
@@ -165,6 +169,63 @@ def test_the_report_names_the_law_the_learner_and_the_kernel():
         check_learner(EnginesDiffer)
     message = str(caught.value)
     assert "core_is_reference           BROKEN" in message and "EnginesDiffer()" in message and "Gaussian" in message
+
+
+class RejectsBytes(Sound):
+    """Accepts no budget in bytes."""
+
+    def altered(self, X, y, tasks, learn):
+        if isinstance(self.budget, str):
+            raise InputError("the budget must be an integer")
+        return learn(X, y)
+
+
+class NamesBytesThatDoNotSuffice(Sound):
+    """Rejects every budget in bytes, and asks for one byte more."""
+
+    def altered(self, X, y, tasks, learn):
+        if isinstance(self.budget, str):
+            error = TooFewBytes("too few bytes")
+            error.needed = int(self.budget.removesuffix(" B")) + 1
+            raise error
+        return learn(X, y)
+
+
+class NamesBytesThatItWasGiven(Sound):
+    """Rejects every budget in bytes, and asks for the one that it was given."""
+
+    def altered(self, X, y, tasks, learn):
+        if isinstance(self.budget, str):
+            error = TooFewBytes("too few bytes")
+            error.needed = int(self.budget.removesuffix(" B"))
+            raise error
+        return learn(X, y)
+
+
+@pytest.mark.parametrize("rejecting", [RejectsBytes, NamesBytesThatDoNotSuffice, NamesBytesThatItWasGiven])
+def test_a_learner_that_rejects_a_sufficient_budget_in_bytes_is_not_within_budget(rejecting):
+    with pytest.raises(LawBroken, match=r"(?m)^within_budget +BROKEN"):
+        check_learner(rejecting)
+
+
+def test_a_learner_that_needs_more_bytes_is_within_the_budget_that_it_names():
+    def path(names):
+        return graphs.from_edges(itertools.pairwise([*names, *(f"filler {i}" for i in range(1100))]))
+
+    case = Case(Sound(), graph=path)
+    with pytest.raises(TooFewBytes):
+        case.learn(case.model(budget=f"{BYTES} B"), case.stream()[:1])
+    LAWS["within_budget"](case)
+
+    class ReportsTooMuch(Sound):
+        """Reports far more memory than its budget."""
+
+        @property
+        def memory_bytes_(self):
+            return self._engine.memory_bytes() + 2**30
+
+    with pytest.raises(LawBroken, match="memory_bytes_ is"):
+        LAWS["within_budget"](Case(ReportsTooMuch(), graph=path))
 
 
 class DeclaresExemption(EnginesDiffer):

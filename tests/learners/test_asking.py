@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -125,3 +126,23 @@ def test_wrong_examples_are_refused():
     for arguments in ({"x": [0.5]}, {"x": [0.5, 1.0], "task": "ann"}, {"x": [np.nan], "task": "ann"}):
         with pytest.raises((InputError, TypeError)):
             model.should_ask(**arguments)
+
+
+def test_two_threads_that_ask_first_share_their_counts(monkeypatch):
+    both_begin = threading.Barrier(2, timeout=60)
+
+    class Slow(Asking):
+        """Both threads create one before either can be used."""
+
+        def __init__(self):
+            both_begin.wait()
+            super().__init__()
+
+    monkeypatch.setattr("budgetron.learners.asking.Asking", Slow)
+    model = Budgetron(budget="64 KiB").partial_fit([[0.0], [1.0]], [0, 1])
+    threads = [threading.Thread(target=model.should_ask, args=([0.5],)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert model._asking.n == 2

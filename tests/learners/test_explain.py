@@ -14,6 +14,7 @@ from budgetron import (
     Forgetron,
     FourierSgd,
     LinearPerceptron,
+    Perceptron,
     RelationPerceptron,
     SharedProjectron,
     graphs,
@@ -126,6 +127,17 @@ def test_a_learner_of_random_features_has_one_term():
     X, y, tasks = stream(80)
     explanation = checked_explanation(FourierSgd(budget=50).fit(X, y, tasks=tasks), X[0], 1)
     assert [term.kind for term in explanation.terms] == ["random features"] and explanation.remainder == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_learner_of_stored_examples_that_has_none_is_explained_by_stored_examples(engine):
+    X, y, _ = stream(80)
+    model = Perceptron(engine=engine).fit(X, y, tasks=[1] * len(X))
+    model.forget_task(1)
+    assert model.n_stored_ == 0
+    explanation = checked_explanation(model, X[0], 1)
+    assert explanation.margin == 0 and explanation.nearest == ()
+    assert [(term.kind, term.total) for term in explanation.terms] == [("stored examples", 0.0)]
 
 
 def test_explain_reads_the_task_from_the_task_column():

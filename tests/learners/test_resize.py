@@ -89,9 +89,37 @@ def test_a_size_in_bytes_of_other_learners_cannot_change(rule, is_sparse):
     X, y, tasks = stream()
     model = rule(budget="64 KiB").partial_fit(sparse.csr_matrix(X) if is_sparse else X, y, tasks=tasks)
     before = model.memory_bytes_
-    with pytest.raises(InputError, match="a model without a limit or with a limit in bytes"):
+    with pytest.raises(InputError, match="a number of stored examples, both before and after"):
         model.resize(2000)
     assert model.budget == "64 KiB" and model.memory_bytes_ == before
+
+
+@pytest.mark.parametrize("before", [None, "64 KiB"])
+@pytest.mark.parametrize("rule", [budgetron.SharedProjectron, budgetron.Forgetron])
+def test_the_remedy_for_another_kind_of_budget_is_a_new_model(rule, before):
+    model = fitted(rule, budget=before)
+    for budget in (10, "1 MiB"):
+        message = (f"got a model with budget={before!r}. Train a new model: "
+                   f"{rule.__name__}(budget={budget!r}, ...).")  # fmt: skip
+        with pytest.raises(InputError, match=re.escape(message)):
+            model.resize(budget)
+
+
+@pytest.mark.parametrize("rule", [budgetron.Perceptron, budgetron.LinearPerceptron, budgetron.RelationPerceptron])
+def test_a_learner_without_a_budget_says_so_and_names_learners_with_one(rule):
+    X, y, tasks = stream()
+    parameters = {"n_tasks": 6} if "n_tasks" in rule().get_params() else {}
+    model = rule(**parameters).partial_fit(X, y, tasks=tasks)
+    expected = (f"{rule.__name__}: resize is for learners with a budget; got 10. "
+                "Train a learner that has one, such as Budgetron(budget=10).")  # fmt: skip
+    with pytest.raises(InputError, match=f"^{re.escape(expected)}$"):
+        model.resize(10)
+
+
+@pytest.mark.parametrize("before", [None, "64 KiB", 40])
+def test_a_fourier_sgd_cannot_be_resized_whatever_its_budget_is(before):
+    with pytest.raises(InputError, match=r"unchanged, because its random features are fixed; got 10\. Train a new"):
+        fitted(budgetron.FourierSgd, budget=before).resize(10)
 
 
 # ---- Budgetron: other sizes of its parts

@@ -100,6 +100,26 @@ def test_the_bound_of_the_fixed_shrink_forgetron_holds(seed, budget):
     assert n_finite == 4
 
 
+def test_the_bound_of_the_fixed_shrink_forgetron_is_finite_for_a_zero_comparator():
+    # The comparator 0 does not shift, and its hinge loss is 1 per example, so the bound is the number of examples.
+    bound = theory.fixed_shrink_bound(N, 0.0, 0.0, 0.5, 30)
+    assert bound.mistakes == N
+    # It is the limit of the bounds of shorter and shorter comparators.
+    for shift in (0.0, 2.0):
+        at_zero, nearby = (theory.fixed_shrink_bound(N, norm, shift, 0.5, 30).mistakes for norm in (0.0, 1e-9))
+        assert at_zero == pytest.approx(nearby, rel=1e-6)
+    assert theory.fixed_shrink_bound(N, bound.radius, 0.0, 0.5, 30).mistakes == math.inf
+
+
+def test_guarantee_of_a_zero_comparator_is_the_number_of_examples():
+    X, tasks, y, segments, _ = draw_stream(3)
+    graph = graphs.complete(n_tasks=K)
+    model = ShiftingPerceptron(budget=200, kernel=kernels.Linear(), graph=graph).fit(X, y, tasks=tasks)
+    zero = theory.linear_comparator(range(K), 0 * segments[0], graph)
+    guarantee = theory.guarantee(model, (X, y, tasks), zero)
+    assert guarantee.holds and guarantee.bound == N and guarantee.reason == ""
+
+
 def test_guarantee_of_a_fixed_shrink():
     X, tasks, y, segments, _ = draw_stream(3)
     graph = graphs.complete(n_tasks=K)

@@ -131,5 +131,6 @@ def test_invalid_comparators_and_shifts_are_refused() -> None:
         theory.Shifting([0, 5, 5], [g, g, g])
     with pytest.raises(TypeError, match="comparator must be a Comparator or a Shifting; got None"):
         theory.guarantee(None, None, None)
-    with pytest.raises(ValueError, match='scale must be a number above 0, or "best"; got -1'):
-        theory.guarantee(None, None, g, scale=-1)
+    for scale, shown in ((-1, "-1"), (None, "None"), ("worst", "'worst'"), ([1.0], r"\[1.0\]"), (math.nan, "nan")):
+        with pytest.raises(ValueError, match=f'scale must be a number above 0, or "best"; got {shown}'):
+            theory.guarantee(None, None, g, scale=scale)  # type: ignore[arg-type]

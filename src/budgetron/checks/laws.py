@@ -12,28 +12,35 @@ from scipy import sparse
 
 from budgetron import graphs
 from budgetron.checks.case import N_TASKS, Case, Stream, require, require_equal, require_same, state_of, wrong
-from budgetron.errors import InputError
+from budgetron.errors import TooFewBytes
 from budgetron.kernels import Gaussian
 from budgetron.learners import Perceptron
 
 Law = Callable[[Case], None]
-BYTES = 32 * 1024  # byte budget of `within_budget`
+BYTES = 32 * 1024  # byte budget of `within_budget`, if the graph needs no more
 
 
 def within_budget(case: Case) -> None:
     """The budget, in examples or in bytes, is not exceeded after any step."""
-    for budget, attribute in ((case.budget, "n_stored_"), (f"{BYTES} B", "memory_bytes_")):
-        limit = BYTES if isinstance(budget, str) else case.budget
+    n_bytes = _sufficient_bytes(case)
+    for budget, limit, attribute in (
+        (case.budget, case.budget, "n_stored_"), (f"{n_bytes} B", n_bytes, "memory_bytes_"),
+    ):  # fmt: skip
         model, stream = case.model(budget=budget), case.stream()
         for t in range(len(stream)):
-            try:
-                case.learn(model, stream[t : t + 1])
-            except InputError:
-                if t == 0 and isinstance(budget, str):
-                    break  # too few bytes for this graph: the budget is rejected before anything is stored
-                raise
+            case.learn(model, stream[t : t + 1])
             used = getattr(model, attribute)
             require(used <= limit, f"budget {budget!r}: {attribute} is {used} after step {t}")
+
+
+def _sufficient_bytes(case: Case) -> int:
+    """Return `BYTES`, or the larger budget that the learner asks for because these are too few for the graph."""
+    try:
+        case.learn(case.model(budget=f"{BYTES} B"), case.stream()[:1])
+    except TooFewBytes as error:
+        require(error.needed > BYTES, f"budget '{BYTES} B' is rejected, although {error.needed} bytes are asked for")
+        return error.needed
+    return BYTES
 
 
 def constant_bytes(case: Case) -> None:

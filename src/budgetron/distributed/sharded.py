@@ -40,6 +40,7 @@ from budgetron.engine.registry import rule_class
 from budgetron.errors import TooFewBytes, input_error, is_integer, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners.estimators.budgetron import probabilities
+from budgetron.learners.input.classes import in_known_spelling
 
 Margins = NDArray[np.float64]
 BACKENDS = ("local", "ray")
@@ -165,7 +166,8 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
 
     def score(self, X: Any, y: Any, *, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """The accuracy: the share of rows whose label is predicted correctly."""
-        correct = self.predict(X, tasks=tasks, offset=offset) == np.asarray(y).ravel()
+        predicted = self.predict(X, tasks=tasks, offset=offset)
+        correct = predicted == in_known_spelling(self.classes_, np.ravel(y), type(self).__name__)
         return float(np.average(correct, weights=sample_weight))
 
     # ---- start and end

@@ -70,20 +70,40 @@ def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled
     `nonzeros` is the expected number of non-zeros per sparse row. A longer row leaves less of the pool of non-zeros to
     other rows. The NumPy engine (not `compiled`) stores full matrices where the core stores triangles.
     """
-    # Parts of the budget that do not depend on the rule are set first, as fixed shares: 1/32 for task names, 1/8 of
-    # the rest for cached columns of a large graph.
-    limit = budget - name_bytes(budget)
-    settings = replace(settings, column_cache=limit // 8)
-    rule = rule_class(settings.rule)
-    plan: Settings | None = rule.planned(settings, limit, nonzeros, compiled)
+    plan = _plan(settings, budget, nonzeros, compiled)
     if plan is not None:
         return plan
-    # Names take 1/32 of a budget, so the smallest sufficient budget is 32/31 of the engine's bytes.
-    needed = bytes_of(rule.with_capacity(settings, 1, limit, nonzeros), compiled) * 32 // 31 + 1
+    needed = _sufficient(settings, budget, nonzeros, compiled)
     what = "this graph and rows of this size" if _graph_bytes(settings) else "rows of this size"
     error = TooFewBytes(error_message(who, "budget", f"at least {needed} bytes for {what}", f"{budget} bytes"))
     error.needed = needed
     raise error
+
+
+def _plan(settings: Settings, budget: int, nonzeros: float, compiled: bool) -> Settings | None:
+    """Return the settings for a byte budget; None if it is too small."""
+    # Parts of the budget that do not depend on the rule are set first, as fixed shares: 1/32 for task names, 1/8 of
+    # the rest for cached columns of a large graph.
+    limit = budget - name_bytes(budget)
+    plan: Settings | None = rule_class(settings.rule).planned(
+        replace(settings, column_cache=limit // 8), limit, nonzeros, compiled
+    )
+    return plan
+
+
+def _sufficient(settings: Settings, budget: int, nonzeros: float, compiled: bool) -> int:
+    """Return a byte budget that suffices, and is as small as possible; `budget` is too small."""
+    limit = budget - name_bytes(budget)
+    smallest = rule_class(settings.rule).with_capacity(replace(settings, column_cache=limit // 8), 1, limit, nonzeros)
+    # Names take 1/32 of a budget, so the smallest sufficient budget is 32/31 of the engine's bytes. But there may be
+    # parts that grow with the budget, such as the cache. Then the number is searched for, from this one on.
+    low = high = max(bytes_of(smallest, compiled) * 32 // 31 + 1, budget + 1)
+    while high < LARGEST and _plan(settings, high, nonzeros, compiled) is None:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _plan(settings, middle, nonzeros, compiled) is None else (low, middle)
+    return high
 
 
 def largest_within(with_capacity: Callable[[int], Settings], limit: int, compiled: bool) -> Settings | None:

@@ -168,7 +168,9 @@ class Mapped:
         return hash((self.task_ids.tobytes(), self.numbers.tobytes()))
 
     def __str__(self) -> str:
-        return f"{len(self.task_ids)} tasks in {int(self.numbers.max()) + 1} clusters"
+        n_clusters = int(self.numbers.max()) + 1
+        tasks = "1 task" if len(self.task_ids) == 1 else f"{len(self.task_ids)} tasks"
+        return f"{tasks} in {n_clusters} cluster{'' if n_clusters == 1 else 's'}"
 
 
 def complete(n_tasks: int | None = None, coupling: float = 1.0) -> Clique:

@@ -34,7 +34,7 @@ def similarity_matrix(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> F
            [0.5, 1. ]])
     """
     if tasks is None:
-        tasks = range(_known_size(graph)) if graph.tasks is None else graph.tasks
+        tasks = _all_tasks("graphs", graph, "Name the tasks with tasks=[...], or pass n_tasks to graphs.complete.")
     task_ids, clusters = graph.locate(tasks)
     rows = [
         graph.row(int(task_id), int(cluster), task_ids, clusters)
@@ -79,15 +79,10 @@ def resistance_distances(graph: TaskGraph) -> Floats:
            [0.6667, 0.    , 0.6667],
            [0.6667, 0.6667, 0.    ]])
     """
-    inverse = similarity_matrix(graph)
+    who, remedy = "graphs.resistance_distances", "Make it with graphs.from_edges, or with graphs.complete(n_tasks=...)."
+    inverse = similarity_matrix(graph, _all_tasks(who, graph, remedy))
     if not np.allclose(inverse.sum(axis=1), 1.0, rtol=0, atol=1e-9):  # L·1 = 0 if and only if A⁻¹·1 = 1
-        raise input_error(
-            "graphs.resistance_distances",
-            "graph",
-            "a graph with A = I + L, where L is a Laplacian",
-            shown(graph),
-            "Make it with graphs.from_edges, or with graphs.complete(n_tasks=...).",
-        )
+        raise input_error(who, "graph", "a graph with A = I + L, where L is a Laplacian", shown(graph), remedy)
     # R_i0 = (A⁻¹)_ii; the dummy node itself is last, at distance 0.
     to_ground = np.append(inverse.diagonal(), 0.0)
     between = np.zeros((len(to_ground), len(to_ground)))
@@ -125,13 +120,10 @@ def similarities_from_resistances(resistances: ArrayLike) -> Floats:
     return np.asarray(full[:-1, :-1])
 
 
-def _known_size(graph: TaskGraph) -> int:
+def _all_tasks(who: str, graph: TaskGraph, remedy: str) -> Iterable[Any]:
+    """Return all tasks of a graph; reject a graph that does not know their number."""
+    if graph.tasks is not None:
+        return graph.tasks
     if graph.n_tasks is None:
-        raise input_error(
-            "graphs",
-            "graph",
-            "a graph with a known number of tasks",
-            shown(graph),
-            "Name the tasks with tasks=[...], or pass n_tasks to graphs.complete.",
-        )
-    return graph.n_tasks
+        raise input_error(who, "graph", "a graph with a known number of tasks", shown(graph), remedy)
+    return range(graph.n_tasks)

@@ -33,6 +33,11 @@ _ACCEPTED = "an integer, a string or another plain hashable (bytes, float, date,
 _IDENTIFIED_BY_REPR = (  # types whose repr identifies the value, in every process
     complex, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal, fractions.Fraction,
 )  # fmt: skip
+# Values of these types, and tuples of them, are equal only if they are one task. This is not so for other types: two
+# times that are the same in different time zones are equal, and so are a member of a string enum and its string.
+_EQUAL_IF_SAME = frozenset({
+    str, bytes, bool, int, float, type(None), datetime.date, datetime.timedelta, uuid.UUID, np.str_, np.int64,
+})  # fmt: skip
 
 
 def plain(task: Any) -> Hashable:
@@ -67,21 +72,20 @@ def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
     names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
     if set(map(type, names)) == {str}:
         return np.fromiter(map(STRING_IDS.__getitem__, names), np.int64, len(names))
-    # Each name is hashed once per block. The type is part of the key, because a member of a string enum
-    # equals its string, but is another task.
-    known: dict[tuple[type, Any], int] = {}
+    # Names that repeat in the block are hashed once.
+    known: dict[Hashable, int] = {}
     task_ids = []
     for task in names:
-        if type(task) is str:
+        kind = type(task)
+        if kind is str:
             task_ids.append(STRING_IDS[task])
-            continue
-        try:
-            task_id = known.get((type(task), task))
-        except TypeError:
-            raise input_type_error("tasks", "a task", _ACCEPTED, shown(task)) from None
-        if task_id is None:
-            task_id = known[type(task), task] = task_id_of(task)
-        task_ids.append(task_id)
+        elif kind in _EQUAL_IF_SAME or (kind is tuple and _EQUAL_IF_SAME.issuperset(map(type, task))):
+            task_id = known.get(task)
+            if task_id is None:
+                task_id = known[task] = task_id_of(task)
+            task_ids.append(task_id)
+        else:
+            task_ids.append(task_id_of(task))
     return np.array(task_ids, dtype=np.int64)
 
 

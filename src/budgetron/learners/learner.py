@@ -22,7 +22,7 @@ from budgetron.engine.registry import rule_class
 from budgetron.errors import InputError, input_error, shown
 from budgetron.learners.block_learner import Margins as Margins
 from budgetron.learners.input import validation
-from budgetron.learners.input.classes import Classes
+from budgetron.learners.input.classes import Classes, in_known_spelling
 from budgetron.learners.input.frames import check_in_memory
 from budgetron.learners.input.validation import Examples
 from budgetron.learners.single_examples import SingleExamples
@@ -144,6 +144,9 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         from budgetron.learners.lifecycle.resize import name_limit, resized
 
         self._check_fitted()
+        if "budget" not in self.get_params(deep=False):
+            remedy = f"Train a learner that has one, such as Budgetron(budget={budget!r})."
+            raise InputError(f"{self._who}: resize is for learners with a budget; got {shown(budget)}. {remedy}")
         with self._guard:
             self._engine = resized(self._who, self._engine, self.budget, budget)
             self.set_params(budget=budget if isinstance(budget, str) else int(budget))
@@ -243,7 +246,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         lead = lead_of(self._margin_of_one(x, task, offset))
         asking = self._asking  # read once: `fit` in another thread may remove it
         if asking is None:
-            asking = self._asking = Asking()
+            # `setdefault` is atomic, so threads that come here at the same moment use the same object.
+            asking = self.__dict__.setdefault("_asking", Asking())
         wanted: bool = asking.wants(lead, self._engine.n_seen, share)
         return wanted
 
@@ -257,7 +261,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     ) -> float:
         """Return the accuracy: the share of rows whose label is predicted correctly."""
         check_in_memory(self._who, "y", y)
-        correct = np.asarray(self.predict(X, tasks=tasks, offset=offset)) == np.asarray(y).ravel()
+        predicted = self.predict(X, tasks=tasks, offset=offset)
+        correct = predicted == in_known_spelling(self.classes_, np.ravel(y), self._who)
         return float(np.average(correct, weights=sample_weight))
 
     # ---- memory

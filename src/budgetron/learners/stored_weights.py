@@ -67,6 +67,7 @@ class LinearWeights(ComparableTasks):
         """Return how similar the tasks' functions are: a (k, k) matrix of cosines between their weights.
 
         1 for tasks whose functions are proportional, 0 for unrelated tasks, −1 for opposed ones. A task that was never
-        seen has the weights that the graph gives to a new task.
+        seen has the weights that the graph gives to a new task; if they are 0, so is its similarity to every task and
+        to itself.
         """
         return cosines(np.array([self.linear_weights(task).ravel() for task in tasks]))

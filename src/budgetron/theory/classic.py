@@ -84,7 +84,7 @@ def fixed_shrink_bound(
     # The bracket of the module's docstring is 1 − slope·U, because 1/ν = U√a.
     slope = root / 2 + root / (2 * (2 - a)) + eps * (root * (R + 1 + a * R) + 1) + eps * eps * root / 2
     radius = 1 / slope
-    if not 0 < U < radius:
+    if not 0 <= U < radius:
         return Bound(math.inf, radius / c)
-    nu = 1 / (U * root)
-    return Bound((hinge_loss + nu * U * U / 2 + V * (R + nu * U)) / (1 - slope * U), radius / c)
+    # νU = 1/√a. Written without ν, which is infinite for U = 0, where the bound is finite.
+    return Bound((hinge_loss + U / (2 * root) + V * (R + 1 / root)) / (1 - slope * U), radius / c)

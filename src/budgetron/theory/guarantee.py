@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import input_error, input_type_error, shown
+from budgetron.errors import input_error, input_type_error, is_real, shown
 from budgetron.evaluate.streams import as_one_block
 from budgetron.theory.bounds import (
     SMALLEST_FORGETRON_BUDGET,
@@ -85,7 +85,8 @@ def guarantee(
     if not isinstance(comparator, Comparator | Shifting):
         remedy = "theory.linear_comparator and theory.model_comparator make one."
         raise input_type_error(_WHO, "comparator", "a Comparator or a Shifting", shown(comparator), remedy)
-    if scale != "best" and (isinstance(scale, str) or not scale > 0):
+    finds_best = isinstance(scale, str) and scale == "best"
+    if not finds_best and not (is_real(scale) and scale > 0):
         raise input_error(_WHO, "scale", 'a number above 0, or "best"', shown(scale))
     block = as_one_block(stream)
     if block is None:
@@ -107,7 +108,7 @@ def guarantee(
     agreement = signs * comparator.margins(block.X, tasks)
     largest = float(np.sqrt(model.kernel_.of_self(squared_norms(block.X)).max()))
     terms = _Terms(agreement, comparator, largest, model)
-    factor = terms.best_scale() if scale == "best" else float(scale)
+    factor = terms.best_scale() if finds_best else float(scale)
     bound = terms.bound(factor)
     reason = "" if math.isfinite(bound.mistakes) else terms.reason(factor, bound)
     return Guarantee(

@@ -9,6 +9,7 @@ from scipy import sparse
 from budgetron import Budgetron, graphs
 from budgetron.engine import native, reference
 from budgetron.engine.reference.rules.budgetron import mixture
+from budgetron.errors import UnknownTask
 
 needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")
 ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
@@ -190,6 +191,20 @@ def test_similarities_have_the_right_signs(engine):
     np.testing.assert_allclose(similarity, similarity.T, atol=1e-12)
     np.testing.assert_allclose(np.diag(similarity), 1.0)
     assert similarity[0, 1] < -0.8 and np.abs(similarity[2, :2]).max() < 0.4
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+def test_only_a_graph_of_listed_tasks_refuses_to_compare_tasks_that_were_never_seen(engine):
+    X, y, tasks = opposed_tasks(900)
+
+    def similarity(graph):
+        model = Budgetron(budget="200 KiB", graph=graph, engine=engine).fit(X, y, tasks=tasks)
+        return model.task_similarity([0, "new", "other"])
+
+    np.testing.assert_allclose(np.diag(similarity(graphs.complete())), 1.0)
+    np.testing.assert_allclose(similarity(graphs.complete(coupling=np.inf)), 1.0)  # all weights are shared
+    with pytest.raises(UnknownTask):
+        similarity(graphs.from_edges([(0, 1), (1, 2)]))
 
 
 @pytest.mark.parametrize("kind", ENGINES)

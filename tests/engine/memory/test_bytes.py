@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy import sparse
 from budgetron import graphs, kernels
 from budgetron.engine import memory, native
 from budgetron.engine.settings import make_settings
+from budgetron.errors import TooFewBytes
 from budgetron.learners.registry import learner_class, learner_names
 
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
@@ -89,6 +91,24 @@ def test_a_row_beyond_the_whole_budget_is_learned_from_but_never_stored(learner)
     assert np.array_equal(model.active_set_.arrival, stored)
     assert model.n_seen_ == 54
     assert model.memory_bytes_ <= 64 * 1024
+
+
+@pytest.mark.parametrize("name", [name for name in learner_names() if "budget" in learner_class(name)().get_params()])
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+def test_the_bytes_that_an_error_asks_for_suffice(name, engine):
+    tasks = range(1100)  # a large graph, of which the core also caches columns
+    graph = graphs.from_edges(itertools.pairwise(tasks))
+    X, y = np.eye(4), [0, 1, 0, 1]
+
+    def new_model(budget):
+        return make_learner(learner_class(name), budget=f"{budget} B", graph=graph, engine=engine)
+
+    for too_few in (1, 2000, 5000, 8000):
+        try:
+            new_model(too_few).partial_fit(X, y, tasks=[0, 1, 2, 3])
+        except TooFewBytes as error:
+            model = new_model(error.needed).partial_fit(X, y, tasks=[0, 1, 2, 3])
+            assert model.memory_bytes_ <= error.needed
 
 
 BUDGETS = [48 * 1024, 200 * 1024, 2 * 2**20]

@@ -53,6 +53,14 @@ def test_features_are_those_of_the_multitask_kernel(name):
     assert np.abs(psi @ psi.T / D - expected).max() < 5 / np.sqrt(D)
 
 
+def test_the_numpy_engine_counts_all_bytes_of_its_arrays():
+    X = np.random.default_rng(0).normal(size=(200, 50))
+    model = FourierSgd(budget="64 KiB", engine="numpy").fit(X, X[:, 0] > 0)
+    arrays = [value for value in vars(model._engine.rule).values() if isinstance(value, np.ndarray)]
+    assert len(arrays) == 2  # the frequencies and the weights
+    assert sum(array.nbytes for array in arrays) <= model.memory_bytes_ <= 64 * 1024
+
+
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("offset", [0.0, 1e4, 1e12])
 def test_engines_agree_far_from_the_origin(offset):

@@ -53,6 +53,26 @@ def test_an_unknown_label_is_refused_once_the_classes_are_known(learner):
         settled.learn_one(X[0], 0)
 
 
+BOOLEANS, WORDS = Y.astype(bool), np.where(Y, "true", "false")
+
+
+@pytest.mark.parametrize(("first", "second"), [
+    (WORDS, BOOLEANS), (BOOLEANS, WORDS), (WORDS, BOOLEANS.astype(object)), (BOOLEANS.astype(object), WORDS),
+    (WORDS, BOOLEANS.reshape(-1, 1)),
+], ids=["booleans", "words", "boolean objects", "words of objects", "a column of booleans"])  # fmt: skip
+def test_score_takes_both_spellings_of_boolean_labels(learner, first, second):
+    model = made(learner).partial_fit(X, first, tasks=TASKS)
+    expected = model.score(X, first, tasks=TASKS)
+    assert 0.5 < expected == model.score(X, second, tasks=TASKS)
+    model.partial_fit(X, second.ravel(), tasks=TASKS)  # learning takes both, too
+
+
+def test_score_refuses_booleans_if_the_classes_are_other_words(learner):
+    model = made(learner).partial_fit(X, np.where(Y, "spam", "ham"), tasks=TASKS)
+    with pytest.raises(UnknownLabel, match=rf"^{learner.__name__}: y must be one of the known classes"):
+        model.score(X, BOOLEANS, tasks=TASKS)
+
+
 @pytest.mark.parametrize("names", [["ham", "spam"], [3, 7], [False, True], ["a", "b", "c"], [0.0, 1.0, 2.0]], ids=str)
 def test_labels_of_any_type_are_learned(learner, names):
     codes = np.arange(N) % len(names)

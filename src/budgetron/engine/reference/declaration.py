@@ -41,6 +41,7 @@ class Declaration:
     name: ClassVar[str]
     Parameters: ClassVar[type[RuleParameters]] = RuleParameters
     needs_kernel: ClassVar[bool] = True
+    stores_examples: ClassVar[bool] = False  # True for every `KernelRule`
     fixed_bytes: ClassVar[int] = memory.FIXED  # bytes that do not depend on the settings
     follows_factor: ClassVar[bool] = False  # whether it couples the tasks of an explicit graph by `graphs.factor_of`
 
@@ -129,5 +130,5 @@ class Declaration:
         return None
 
     @classmethod
-    def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
-        """Raise an `InputError` if a model in use cannot change to this capacity."""
+    def check_resize(cls, who: str, settings: Settings, budget: int | str) -> None:
+        """Raise an `InputError` if a model in use cannot change to this budget."""

@@ -126,6 +126,8 @@ class Rule(Declaration, ABC):
 class KernelRule(Rule):
     """The base class of rules that store examples: kernel rows, margins, and the slots of the store."""
 
+    stores_examples = True
+
     def __init__(self, settings: Settings, weights: Weights) -> None:
         self.settings = settings
         self.store = Store(settings)

@@ -213,7 +213,13 @@ class Budgetron(ComparableTasks, Learner):
 
         1 for tasks whose functions are proportional, 0 for unrelated tasks, −1 for opposed ones. It is computed from
         the linear weights of the tasks (a weighted sum over the beliefs), without the constant, as if the columns were
-        uncorrelated with variance 1. A task that was never seen has the shared weights, as in a prediction.
+        uncorrelated with variance 1.
+
+        A model does not remember which tasks it has seen. So it compares a task that it has never seen too, by the
+        weights with which it would predict it: the shared weights, and own weights that have only their starting values
+        or that it has in common with other tasks (see `max_task_rows`). Such similarities are mostly those of the
+        shared weights, and say nothing about the examples that the task will have; on ``disconnected()``, where no
+        weights are shared, they mean nothing. A graph of listed tasks rejects other tasks.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron

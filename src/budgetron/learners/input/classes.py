@@ -97,17 +97,24 @@ def label_text(label: Any) -> str:
     return str(label).lower() if isinstance(label, bool | np.bool_) else str(label)
 
 
-def in_known_spelling(classes: NDArray[Any], y: Any) -> NDArray[Any]:
+def in_known_spelling(classes: NDArray[Any], y: Any, who: str = "labels") -> NDArray[Any]:
     """Return labels in the spelling of a model's classes: "true" for True, or True for "true".
 
     Labels are returned unchanged unless booleans meet text. Then an unknown label raises `UnknownLabel`.
     """
     labels = np.asarray(y)
-    kinds = {labels.dtype.kind, classes.dtype.kind}
-    if "b" not in kinds or kinds.isdisjoint("USO"):
-        return labels
-    spelled: NDArray[Any] = classes[Classes(classes).codes("labels", labels)]
-    return spelled
+    for one, other in ((labels, classes), (classes, labels)):
+        if _contains(one, bool, "b") and _contains(other, str | bytes, "US"):
+            spelled: NDArray[Any] = classes[Classes(classes).codes(who, labels)]
+            return spelled
+    return labels
+
+
+def _contains(labels: NDArray[Any], kind: Any, dtypes: str) -> bool:
+    """Return whether any label is of a kind: by the dtype of the array, or label by label in an array of objects."""
+    if labels.dtype.kind == "O":
+        return any(isinstance(label, kind) for label in labels.tolist())
+    return labels.dtype.kind in dtypes
 
 
 def given_classes(who: str, classes: Any) -> Classes:

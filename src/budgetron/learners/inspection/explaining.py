@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.engine.registry import rule_class
 from budgetron.errors import UnknownLabel, error_message, input_error, input_type_error, is_integer, shown
 from budgetron.learners.input.hashing import names_of
 from budgetron.learners.inspection.explanation import Explanation, NearestExample, Term, split_term
@@ -51,11 +52,12 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
     output, sign = (0, 1.0 if code else -1.0) if is_binary else (code, 1.0)
     margin, explained_label = sign * float(margins[output]), classes.values[code].item()
     # An answer without columns comes from a learner with stored examples, or from FourierSgd, which has only random
-    # features.
+    # features. The number of stored examples does not tell which: it is 0 after the only task has been forgotten.
     if "columns" not in answer:
-        own_and_related = _stored_terms(answer, output, int(task_ids[0])) * sign
-        kind = "stored examples" if len(answer["key"]) else "random features"
-        parts = [0.0, *own_and_related.tolist()] if len(answer["key"]) else [margin, 0.0, 0.0]
+        if rule_class(model.rule).stores_examples:
+            kind, parts = "stored examples", [0.0, *(sign * _stored_terms(answer, output, int(task_ids[0]))).tolist()]
+        else:
+            kind, parts = "random features", [margin, 0.0, 0.0]
         others = [split_term(kind, parts, kind)]
         examples = tuple(NearestExample(e.arrival, e.task, e.similarity, sign * e.contribution) for e in examples)
         return Explanation(explained_label, margin, np.zeros((SOURCES, 1)), lambda _: [], others, examples)

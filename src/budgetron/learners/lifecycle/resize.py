@@ -40,14 +40,13 @@ def resized(who: str, engine: Engine, before: Any, budget: Any) -> Engine:
     planned = rule.resized(who, settings, engine.state(), parsed, compiled)
     if planned is not None:
         return type(engine).restore(*planned)
+    rule.check_resize(who, settings, budget)
     if settings.capacity is None or name_limit(who, before) is not None:
         # A byte budget also fixes the size of tables that cannot change once they are allocated.
         raise input_error(
-            who,
-            "budget",
-            "a number of stored examples, both before and after resizing",
-            "a model without a limit or with a limit in bytes",
-        )
+            who, "budget", "a number of stored examples, both before and after resizing",
+            f"a model with budget={before!r}", f"Train a new model: {who}(budget={budget!r}, ...).",
+        )  # fmt: skip
     return _with_capacity(who, engine, budget)
 
 
@@ -62,7 +61,6 @@ def _with_capacity(who: str, engine: Engine, capacity: Any) -> Engine:
     settings = engine.settings
     if not is_integer(capacity) or capacity < 1:
         raise input_error(who, "budget", "an integer >= 1", shown(capacity))
-    rule_class(settings.rule).check_resize(who, settings, capacity)
     state = engine.state()
     if engine.n_stored > capacity:
         from budgetron.engine import reference  # imported here: only a smaller budget needs it

@@ -30,6 +30,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from budgetron.engine import memory
 from budgetron.engine.records import Outcome
@@ -41,7 +42,7 @@ from budgetron.engine.reference.rules.budget_sgd.rule import SLACK
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64, mixed
 from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
-from budgetron.errors import input_error
+from budgetron.errors import input_error, shown
 from budgetron.graphs import Clique, Explicit, factor_of
 from budgetron.kernels import Gaussian
 
@@ -96,9 +97,9 @@ class FourierSgd(Rule):
         return smallest.with_parameters(frequencies=1 + more) if more >= 0 else None
 
     @classmethod
-    def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
+    def check_resize(cls, who: str, settings: Settings, budget: int | str) -> None:
         raise input_error(
-            who, "budget", "unchanged, because its random features are fixed", str(capacity), "Train a new model."
+            who, "budget", "unchanged, because its random features are fixed", shown(budget), "Train a new model."
         )
 
     # ---- learning
@@ -113,18 +114,18 @@ class FourierSgd(Rule):
             # The largest norm of a row of R. The squared norm of row i is (A⁻¹)_ii, up to the constant factor.
             self.c = float(np.sqrt(np.add.reduceat(self.factor.values**2, self.factor.starts[:-1]).max()))
 
-    def frequencies_of(self, columns: Any) -> Array:
+    def frequencies_of(self, columns: Any) -> NDArray[np.int8]:
         """Return the frequencies of some columns (columns, D), in units of √(2γ)/32."""
         D = self.p.frequencies
         numbers = np.asarray(columns, dtype=np.int64)[:, None] * D + np.arange(D)
-        return gaussian(mixed(mix64(self.p.seed), mix64(numbers))).astype(np.float64)
+        return gaussian(mixed(mix64(self.p.seed), mix64(numbers))).astype(np.int8)
 
     def features(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return ψ(x, i)."""
         kernel = self.store.bandwidth.kernel
         assert isinstance(kernel, Gaussian)
         table = self.frequencies_of(x.indices) if self.frequencies is None else self.frequencies
-        phase = (x.values @ table) * (np.sqrt(2 * float(kernel.gamma)) / UNIT)
+        phase = (x.values @ table.astype(np.float64)) * (np.sqrt(2 * float(kernel.gamma)) / UNIT)
         g = self.coupling(task_id, cluster)
         return np.stack([g * np.cos(phase), g * np.sin(phase)], axis=1).ravel()
 
@@ -172,7 +173,7 @@ class FourierSgd(Rule):
 
     @property
     def nbytes(self) -> int:
-        return self.weights.nbytes + (0 if self.frequencies is None else self.frequencies.size)
+        return self.weights.nbytes + (0 if self.frequencies is None else self.frequencies.nbytes)
 
 
 def signs(name: int, n: int) -> Array:
