@@ -214,7 +214,7 @@ def test_without_a_theorem_the_reason_is_given() -> None:
     stream, graph = easy(1, n=200), graphs.complete(n_tasks=K)
     g = first_axis(graph)
     cases = {
-        "only for mtrbp (RandomBudgetPerceptron) and mtforg (Forgetron)": BudgetProjectron(20, kernels.Linear(), graph, eta=0.001),
+        "only for mtrbp (RandomBudgetPerceptron)": BudgetProjectron(20, kernels.Linear(), graph, eta=0.001),
         "over 83": Forgetron(83, kernels.Linear(), graph),
         "need a budget in examples": RandomBudgetPerceptron(None, kernels.Linear(), graph),
         "K'(x, x) at most 1": Forgetron(100, kernels.Linear(bias=1.0), graph),
