@@ -226,6 +226,20 @@ def test_the_filter_with_the_right_bandwidth_gets_the_weight(kind):
     assert mistakes[-500:].mean() < 0.2
 
 
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+def test_both_engines_have_the_same_gamma_where_useful_frequencies_end_inside_a_block():
+    """48 d is not a multiple of 32 for d = 3. The NumPy engine must predict as the core that learned."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    model = Budgetron(budget="1 MiB").fit(X, X.prod(axis=1) > 0)
+    state = model._engine.state()
+    used = max(np.ravel(values)[0] for name, values in state.items() if name.endswith("_frequencies"))
+    assert used > 160  # the first multiple of 32 after 144
+    ids = np.zeros(50, dtype=np.int64)
+    margins = [kind.restore(model._engine.settings, state).margins(X[:50], ids, ids) for kind in ENGINES]
+    np.testing.assert_allclose(margins[0], margins[1], rtol=1e-4, atol=1e-4)
+
+
 def test_a_small_problem_stays_small():
     X, y, _ = linear_stream(2000)
     model = Budgetron().fit(X, y)

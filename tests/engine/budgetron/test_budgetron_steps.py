@@ -215,17 +215,18 @@ def test_hashes_become_integers_with_a_gaussian_distribution():
     assert abs(integers.mean()) < 0.3 and abs(integers.std() - 32) < 0.5 and np.abs(integers).max() <= 127
 
 
-def test_fourier_features_have_the_gaussian_kernel():
+@pytest.mark.parametrize("d", [6, 3])
+def test_fourier_features_have_the_gaussian_kernel(d):
     """The mean of cos(ω·(x − y)) over the frequencies with the same γ is exp(−γ‖x − y‖²), up to 4/√(their number)."""
-    d, count = 6, 8000
+    count = 8000
     fourier = FourierFeatures(d, 1.0, [0.5])
     fourier.resize(count)
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, d)) * 0.7
     index = np.arange(count)
-    # In bank 0, every fourth block of 32 frequencies has twice the γ, and the frequencies after the first 48 d have
-    # three times the γ. Bank 1 has one γ.
-    gammas_0 = (1 + (index // 32 % 4 == 3)) * np.where(index < 48 * d, 1.0, 3.0) / d
+    # In bank 0, every fourth block of 32 frequencies has twice the γ, and the blocks that begin after the first 48 d
+    # frequencies have three times the γ. Bank 1 has one γ.
+    gammas_0 = (1 + (index // 32 % 4 == 3)) * np.where(index // 32 * 32 < 48 * d, 1.0, 3.0) / d
     for a, b, gammas in zip(fourier.banks(x), fourier.banks(y), (gammas_0, np.full(count, 0.5 / d)), strict=True):
         products = (a * b).reshape(count, 2).sum(axis=1)
         for gamma in np.unique(gammas):

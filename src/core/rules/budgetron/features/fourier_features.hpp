@@ -6,8 +6,8 @@
 //
 // All parts (part.hpp) share the frequencies. A part that assumes another bandwidth scales them differently. The features for one choice of gamma
 // are called a bank. In bank 0, the first 96 of every 128 frequencies have gamma = 1/d and the other 32 have gamma = 2/d. After the first
-// useful_frequencies(), rounded up to a multiple of 32, gamma is three times as large, because a function that needs so many frequencies has
-// fine detail. Each of the other banks has the same gamma for all frequencies.
+// useful_frequencies(), rounded up to a multiple of 32, gamma is three times as large, because a decision boundary that needs so many
+// frequencies has fine detail. Each of the other banks has the same gamma for all frequencies.
 #pragma once
 
 #include <algorithm>

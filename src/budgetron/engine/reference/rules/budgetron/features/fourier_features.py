@@ -1,12 +1,14 @@
 """Random Fourier features of Gaussian kernels on standardised columns: cos(ω·z) and sin(ω·z) for frequencies ω.
 
 Frequencies are drawn from N(0, I), stored as integers in units of 1/32 (one byte per column), and scaled by √(2γ) for a
-kernel exp(−γ‖z − z'‖²). A frequency is a hash of its index, so more can be added later without changing the first ones.
+kernel exp(−γ‖z − z'‖²). A frequency is computed from hashes of its index, so more can be added later without changing
+the first ones.
 
 All parts of a Budgetron share the frequencies. A part that assumes another bandwidth scales them
 differently. The features at one scaling are called a *bank*. In bank 0, the first 96 of every 128 frequencies have
-γ = 1/d for d columns, and the other 32 have γ = 2/d. After the first `useful_frequencies`, γ is three times as large,
-because a function that needs so many frequencies has fine detail. The other banks have one γ each.
+γ = 1/d for d columns, and the other 32 have γ = 2/d. After the first `useful_frequencies`, rounded up to a multiple of
+32, γ is three times as large, because a decision boundary that needs so many frequencies has fine detail. The other
+banks have one γ each.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ COLUMN_UNIT = 4096
 def useful_frequencies(n_features: int) -> int:
     """Return how many frequencies are enough for most streams.
 
-    More frequencies cost time, and help only if the function has fine detail.
+    More frequencies cost time, and help only if the decision boundary has fine detail.
     """
     return min(1024, 48 * n_features)
 
@@ -53,7 +55,9 @@ class FourierFeatures:
         """Use `count` frequencies from now on. The first ones stay the same."""
         d, index = self.d, np.arange(count)
         self.frequencies = gaussian(mix64(np.arange(d * count, dtype=np.int64))).astype(np.int8).reshape(count, d)
-        gamma_d = np.where(index // BLOCK % 4 == 3, LARGE, SMALL) * np.where(index < useful_frequencies(d), 1.0, DETAIL)
+        block = index // BLOCK
+        gamma_d = np.where(block % 4 == 3, LARGE, SMALL)
+        gamma_d *= np.where(block * BLOCK < useful_frequencies(d), 1.0, DETAIL)
         self.scale = self._scale(gamma_d)
 
     def _scale(self, gamma_d: Array | float) -> Array:
