@@ -213,6 +213,23 @@ def no_connection(cluster, folder):
         return {"equal": equal, "n_seen": model.n_seen_, "no_links": no_links, "recovered": model.n_recoveries_ >= 1}
 
 
+def restarted_spare(cluster, folder):
+    """The spare replaces a killed worker, is killed too, and Ray restarts it: it still has the name of the worker."""
+    X, y, tasks = stream(900, 6)
+    with on_ray(folder / "spare", workers=1) as model:
+        margins = [learn(model, X, y, tasks, 0, 300)]
+        pool = model._workers.pool
+        ray_cluster.wait_until(lambda: pool._spare.link.n_open == 1)
+        os.kill(model.workers_[0]["pid"], signal.SIGKILL)
+        margins.append(learn(model, X, y, tasks, 300, 600))
+        former_worker, pool._spare = pool._spare, None  # so that only the restarted process can take the place
+        os.kill(model.workers_[0]["pid"], signal.SIGKILL)
+        margins.append(learn(model, X, y, tasks, 600, 900))
+        names = [worker["name"] for worker in model.workers_]
+        pool._spare = former_worker
+        return {"equal": np.array_equal(np.concatenate(margins), undisturbed(X, y, tasks)), "names": names}
+
+
 def other_token(cluster, folder):
     """A process with another token cannot connect, although a process with the token of the cluster can."""
     program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
@@ -228,7 +245,7 @@ def other_token(cluster, folder):
     return {"admitted": admitted.returncode == 0, "refused": refused}
 
 
-OTHERS = {scenario.__name__: scenario for scenario in (stale, other_token, false_alarms, no_connection)}
+OTHERS = {scenario.__name__: scenario for scenario in (stale, other_token, false_alarms, no_connection, restarted_spare)}
 
 
 def main():

@@ -53,6 +53,12 @@ def test_nothing_is_lost_when_connections_end_or_cannot_be_made(tmp_path):
 
 
 @pytest.mark.long
+def test_a_restarted_spare_keeps_the_name_of_the_worker_that_it_replaced(tmp_path):
+    results = run_scenarios(tmp_path, "restarted_spare")
+    assert results["restarted_spare"] == {"equal": True, "names": ["worker-0"]}
+
+
+@pytest.mark.long
 def test_after_twenty_kills_all_margins_are_identical(tmp_path):
     results = run_scenarios(tmp_path, "kills:18", "node", "node-again")
     assert results["kills:18"]["killed"] == 18 and results["kills:18"]["equal"]

@@ -189,7 +189,7 @@ class Lockstep:
         rounding = 1e-15 * np.linalg.cond(rule.gram.H)
         absolute = np.sqrt(rounding) if self.settings.rule == "shared_projectron" else 10 * rounding
         noise = (1e-12 + 10 * rounding) * scores + absolute * scores.max(initial=0.0)
-        near = np.abs(scores - (1 + TIED) * scores.min(initial=np.inf)) < noise
+        near = np.abs(scores - (1 + TIED) * scores.min(initial=np.inf)) <= noise
         return int(near.sum()) > 1 and bool((scores[near] != scores.min()).any() or scores.min() == 0.0)
 
 

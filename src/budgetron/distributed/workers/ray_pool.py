@@ -196,7 +196,8 @@ class RayPool(WorkerPool):
         while (left := end - time.monotonic()) > 0:
             ended = actor.link.n_ended  # an answer shows that the actor lives, although these connections have ended
             try:
-                self._get(replace(actor.call("ping"), n_survived=ended), left)
+                # Not `ping`: a former spare that Ray has restarted must be told again which worker it is.
+                self._get(replace(actor.call("become", name), n_survived=ended), left)
                 actor.link.n_survived = max(ended, actor.link.n_survived)
                 return True
             except WorkerLost as lost:
