@@ -12,6 +12,7 @@ from copied_blocks import BLOCKS, BOTH_STORES, MODEL, restored
 
 from budgetron.durable import DamagedLog, Host, Replicator, open_store, restore, verify
 from budgetron.durable.replication.history import plan, read_runs
+from budgetron.durable.replication.objects import BASE
 from budgetron.errors import StorageError
 
 
@@ -109,3 +110,16 @@ def test_a_damaged_copy_is_noticed(tmp_path, url, copied):
         verify(url)
     restore(url, tmp_path / "new", at=run.base.at / 1000)
     restore(url, tmp_path / "new", position=run.segments[0].last_record)
+
+
+def test_a_lost_end_of_an_earlier_run_is_noticed(tmp_path, url, copied):
+    store = open_store(url)
+    run, following = read_runs(store)[-2:]
+    # The base of the next run has the kind BASE, so the records of this run lead to it.
+    assert following.base.kind == BASE and run.segments[-1].last_record == following.base.last_record
+    store.delete(run.segments[-1].path)
+    last = run.segments[-2].last_record
+    assert [run.missing for run in read_runs(store)[-2:]] == [True, False]
+    with pytest.raises(DamagedLog, match=f"after record {last} is missing"):
+        restore(url, tmp_path / "new", at=run.segments[-1].at / 1000)
+    restore(url, tmp_path / "new", position=last)
