@@ -83,6 +83,18 @@ class Base(msgspec.Struct, array_like=True):
     database: bytes
 
 
+class _ArrayVersion(msgspec.Struct, array_like=True):
+    """The first element of an object that is an array; the others are skipped."""
+
+    version: int
+
+
+class _MapVersion(msgspec.Struct):
+    """The version of an object that is a map; its other fields are skipped."""
+
+    version: int
+
+
 class CopiedRecord(msgspec.Struct, array_like=True):
     """A record of the log with its idempotency key. `block` is None if it was rejected or withdrawn."""
 
@@ -129,16 +141,17 @@ def encode_object(value: msgspec.Struct) -> bytes:
 
 def decode_object(content: bytes | None, kind: type[Any], url: str, name: str) -> Any:
     """Decode an object. Raises `DamagedLog` if it is missing, does not match its checksum, or has another version."""
-    what = "it is missing"
+    what, remedy = "it is missing", "Restore an earlier point: budgetron restore COPY DIRECTORY --at TIME"
     if content is not None:
         what = "it does not match its checksum"
         if hashlib.sha256(content[:-32]).digest() == content[-32:]:
-            value = msgspec.msgpack.decode(content[:-32], type=kind)
-            if value.version == VERSION:
-                return value
-            what = f"its version is {value.version}, and this budgetron reads {VERSION}"
+            # Another version may have other fields, so the version is decoded before them.
+            header: type[Any] = _ArrayVersion if kind.__struct_config__.array_like else _MapVersion
+            version = msgspec.msgpack.decode(content[:-32], type=header).version
+            if version == VERSION:
+                return msgspec.msgpack.decode(content[:-32], type=kind)
+            what, remedy = f"its version is {version}, and this budgetron reads {VERSION}", "Update budgetron."
     damage = f"{url}/{name}: {what}"
-    remedy = "Restore an earlier point: budgetron restore COPY DIRECTORY --at TIME"
     raise DamagedLog(f"copy: an object cannot be used: {damage}. {remedy}", damage)
 
 
