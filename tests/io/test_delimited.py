@@ -94,6 +94,18 @@ def test_csv_is_read_without_the_core(monkeypatch):
     assert same_rows(with_core[1], without[1]) and with_core[0].bad == without[0].bad and without[0].n_bad == 1
 
 
+@pytest.mark.skipif(native.scan is None, reason="built without the core")
+def test_headers_and_wrong_numbers_may_have_long_fields_and_carriage_returns():
+    # The csv module limits a field to 131,072 characters, and rejects a carriage return outside quotes.
+    long = "x" * 140_000
+    stream, _ = read_all(f'a,"{long}",la\rbel\n1,2,no\n3,4,yes\n'.encode())
+    assert stream.columns.names[0] == "a" and stream.columns.label == "la\rbel"
+    lines = ["1,u,no", "3,v,yes"] * 60 + [f'z\rz,"{long}",no']
+    stream, _ = read_all(("a,b,label\n" + "\n".join(lines)).encode(), on_error="skip")
+    assert stream.bad[0].number == 122
+    assert stream.bad[0].reason == "column 'a' should be a number but contains 'z\\rz'"
+
+
 @pytest.mark.parametrize("line, why", [
     (b"cid,1,red", "the header has 4"), (b"cid,x,red,no", "column 'age' should be a number but contains 'x'"),
     (b"cid,1,red,", "labels"),
