@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ IGNORED, NUMBER, TEXT = range(3)  # how a field is to be returned
 FIELD_COUNT, NOT_A_NUMBER, TEXT_AFTER_QUOTE, UNCLOSED_QUOTE, NUL_BYTE, NOT_UTF8, TOO_LONG = range(7)
 UNKNOWN_FIELD = -1  # for `BadRecord.field`
 MAX_LINE = 1 << 20  # the longest record, in bytes
+# `csv` rejects a carriage return outside quotes unless it ends a line. So the fallback gives `csv` this character in
+# its place. UTF-8 cannot encode it, and `_text` never returns it.
+_CARRIAGE_RETURN = "\ud800"
 
 
 class BadRecord(NamedTuple):
@@ -131,7 +134,7 @@ class _Incomplete(BudgetronError):
 class _EndUnknown(BudgetronError):
     """The end of a record is unknown. Only its first line is skipped, so a single wrong quote loses only one line.
 
-    Its argument is the problem: TOO_LONG, TEXT_AFTER_QUOTE or UNCLOSED_QUOTE.
+    Its arguments are the problem, which is TOO_LONG, TEXT_AFTER_QUOTE or UNCLOSED_QUOTE, and `BadRecord.field`.
     """
 
 
@@ -152,7 +155,7 @@ def scan_with_csv(
         try:
             if end - begin > max_line:
                 in_long_line = end == len(data) and not last
-                raise _EndUnknown(TOO_LONG)
+                raise _EndUnknown(TOO_LONG, 0)
             if end == len(data) and not last:
                 raise _Incomplete
             fields: list[str] = []
@@ -163,14 +166,14 @@ def scan_with_csv(
         except _Incomplete:
             break
         except _EndUnknown as error:
-            problem = (error.args[0], UNKNOWN_FIELD)
+            problem = error.args
         if problem is not None:
             bad.append(BadRecord(line, begin, stop, *problem))
         elif stop > begin:  # empty lines are not records
             rows.append((line, begin, stop))
-            # `or 0.0` is only for mypy: `_problem` has rejected every field that is not a number.
             pairs = list(zip(kinds, fields, strict=True))
-            numbers.append([parse_number(field) or 0.0 for kind, field in pairs if kind == NUMBER])
+            # `cast` tells mypy that `_problem` has rejected every field that is not a number.
+            numbers.append([cast(float, parse_number(field)) for kind, field in pairs if kind == NUMBER])
             texts.append([field for kind, field in pairs if kind == TEXT])
         line += 1 + data.count(b"\n", begin, end)
         at = min(end + 1, len(data))
@@ -192,19 +195,21 @@ def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_l
         while start < len(data):
             end = _line_end(data, start)
             if end - begin > max_line:
-                raise _EndUnknown(UNCLOSED_QUOTE)
+                raise _EndUnknown(UNCLOSED_QUOTE, UNKNOWN_FIELD)
             if end == len(data) and not last:
                 raise _Incomplete
-            yield _text(data[start : end + 1])
+            stop = _without_carriage_return(data, start, end)
+            yield _text(data[start:stop]).replace("\r", _CARRIAGE_RETURN) + _text(data[stop : end + 1])
             start = end + 1
         if not last and len(data) - begin <= max_line:
             raise _Incomplete
 
     try:
-        return next(csv.reader(lines(), delimiter=delimiter, strict=True)), end
+        fields = next(csv.reader(lines(), delimiter=delimiter, strict=True))
+        return [field.replace(_CARRIAGE_RETURN, "\r") for field in fields], end
     except csv.Error as error:
         at_end = "unexpected end" in str(error)
-        raise _EndUnknown(UNCLOSED_QUOTE if at_end else TEXT_AFTER_QUOTE) from None
+        raise _EndUnknown(UNCLOSED_QUOTE if at_end else TEXT_AFTER_QUOTE, UNKNOWN_FIELD) from None
 
 
 def _problem(record: bytes, fields: list[str], kinds: bytes) -> tuple[int, int] | None:
