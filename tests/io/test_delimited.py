@@ -117,6 +117,15 @@ def test_headers_and_wrong_numbers_may_have_long_fields_and_carriage_returns():
     assert stream.bad[0].reason == "column 'a' should be a number but contains 'z\\rz'"
 
 
+def test_without_the_core_a_long_field_beside_quotes_is_rejected_as_such(monkeypatch):
+    monkeypatch.setattr(native, "scan", None)
+    content = SIMPLE + b'cid,1,"' + b"r" * 131_073 + b'",no\nann,40,red,no\n'
+    with pytest.raises(InputError, match=r"line 5: a field is longer than 131,072 characters, .* the compiled core"):
+        read_all(content)
+    stream, (block,) = read_all(content, on_error="skip")
+    assert stream.n_bad == 1 and block.rows.tolist() == [2, 3, 4, 6]
+
+
 @pytest.mark.parametrize("line, why", [
     (b"cid,1,red", "the header has 4"), (b"cid,x,red,no", "column 'age' should be a number but contains 'x'"),
     (b"cid,1,red,", "labels"),

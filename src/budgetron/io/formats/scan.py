@@ -5,7 +5,7 @@ standard library's `csv`. The grammar is stated at the head of ``src/core/reader
 compares the two implementations.
 
 They differ in two details only: `csv` does not tell in which column a quote is wrong, and in a record with quotes it
-limits each field to 131,072 characters.
+limits each field to 131,072 characters (`csv.field_size_limit`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from budgetron.errors import BudgetronError, shown
 from budgetron.io.encoding.values import CodedColumn, code_texts, parse_number
 
 IGNORED, NUMBER, TEXT = range(3)  # how a field is to be returned
-# The problems that a record can have. The core returns these codes, so their order is fixed.
-FIELD_COUNT, NOT_A_NUMBER, TEXT_AFTER_QUOTE, UNCLOSED_QUOTE, NUL_BYTE, NOT_UTF8, TOO_LONG = range(7)
+# The problems that a record can have. The core returns all but the last, so their order is fixed.
+FIELD_COUNT, NOT_A_NUMBER, TEXT_AFTER_QUOTE, UNCLOSED_QUOTE, NUL_BYTE, NOT_UTF8, TOO_LONG, TOO_LONG_FOR_CSV = range(8)
 UNKNOWN_FIELD = -1  # for `BadRecord.field`
 MAX_LINE = 1 << 20  # the longest record, in bytes
 # `csv` rejects a carriage return outside quotes unless it ends a line. So the fallback gives `csv` this character in
@@ -117,6 +117,11 @@ def describe_problem(
         return "the line contains a NUL byte, so this may not be a text file"
     if bad.problem == NOT_UTF8:
         return "the line is not valid UTF-8" + _likely_encoding(record)
+    if bad.problem == TOO_LONG_FOR_CSV:
+        return (
+            f"{where} is longer than {csv.field_size_limit():,} characters, which in a line with quotes only the "
+            "compiled core accepts; install budgetron with it, or shorten the field"
+        )
     return f"the line is longer than {max_line:,} bytes"
 
 
@@ -134,7 +139,8 @@ class _Incomplete(BudgetronError):
 class _EndUnknown(BudgetronError):
     """The end of a record is unknown. Only its first line is skipped, so a single wrong quote loses only one line.
 
-    Its arguments are the problem, which is TOO_LONG, TEXT_AFTER_QUOTE or UNCLOSED_QUOTE, and `BadRecord.field`.
+    Its arguments are the problem, which is TOO_LONG, TOO_LONG_FOR_CSV, TEXT_AFTER_QUOTE or UNCLOSED_QUOTE, and
+    `BadRecord.field`.
     """
 
 
@@ -208,8 +214,12 @@ def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_l
         fields = next(csv.reader(lines(), delimiter=delimiter, strict=True))
         return [field.replace(_CARRIAGE_RETURN, "\r") for field in fields], end
     except csv.Error as error:
-        at_end = "unexpected end" in str(error)
-        raise _EndUnknown(UNCLOSED_QUOTE if at_end else TEXT_AFTER_QUOTE, UNKNOWN_FIELD) from None
+        problem = TEXT_AFTER_QUOTE
+        if "unexpected end" in str(error):
+            problem = UNCLOSED_QUOTE
+        elif "field limit" in str(error):
+            problem = TOO_LONG_FOR_CSV
+        raise _EndUnknown(problem, UNKNOWN_FIELD) from None
 
 
 def _problem(record: bytes, fields: list[str], kinds: bytes) -> tuple[int, int] | None:
