@@ -15,7 +15,7 @@ from budgetron.engine import native
 from budgetron.errors import InputError
 from budgetron.io.formats.scan import (
     IGNORED,
-    MAX_LINE,
+    MAX_RECORD,
     NUMBER,
     TEXT,
     TEXT_AFTER_QUOTE,
@@ -70,8 +70,8 @@ def assert_same_scan(*arguments):
 @pytest.mark.skipif(native.scan is None, reason="built without the core")
 @settings(max_examples=200, deadline=None)
 @given(RANDOM_CSV, st.booleans(), KINDS, st.integers(3, 30))
-def test_the_core_scans_as_csv_does(content, last, kinds, max_line):
-    assert_same_scan(content, 0, last, ",", kinds, 5, 4, max_line)
+def test_the_core_scans_as_csv_does(content, last, kinds, max_record):
+    assert_same_scan(content, 0, last, ",", kinds, 5, 4, max_record)
 
 
 @pytest.mark.skipif(native.scan is None, reason="built without the core")
@@ -80,7 +80,7 @@ def test_the_core_scans_as_csv_does(content, last, kinds, max_line):
 ])  # fmt: skip
 def test_the_core_scans_carriage_returns_and_negative_zeros_as_csv_does(content):
     kinds = [NUMBER, NUMBER] if content.startswith(b"-") else [TEXT, TEXT]
-    assert_same_scan(content, 0, True, ",", bytes(kinds), 5, 4, MAX_LINE)
+    assert_same_scan(content, 0, True, ",", bytes(kinds), 5, 4, MAX_RECORD)
 
 
 @pytest.mark.skipif(native.scan is None, reason="built without the core")
@@ -89,7 +89,7 @@ def test_the_core_numbers_many_distinct_texts_as_csv_does():
     # prefixes of others.
     numbers = np.random.default_rng(0).integers(0, 1500, 3000).tolist()
     rows = [f'"{"x" * (i % 40)} ""{i % 7}"" ",{i},{"" if i % 3 else "é"}' for i in numbers]
-    arguments = ("\n".join(rows).encode(), 0, True, ",", bytes([TEXT, TEXT, TEXT]), 4000, 1, MAX_LINE)
+    arguments = ("\n".join(rows).encode(), 0, True, ",", bytes([TEXT, TEXT, TEXT]), 4000, 1, MAX_RECORD)
     by_core, by_csv = scan(*arguments), scan_with_csv(*arguments)
     assert len(by_core.first_lines) == 3000
     for a, b in zip(by_core.texts, by_csv.texts, strict=True):
@@ -127,11 +127,12 @@ def test_without_the_core_a_long_field_beside_quotes_is_rejected_as_such(monkeyp
 
 
 @pytest.mark.parametrize("line, why", [
-    (b"cid,1,red", "the header has 4"), (b"cid,x,red,no", "column 'age' should be a number but contains 'x'"),
+    (b"cid,1,red", "the line has 3 fields instead of 4"),
+    (b"cid,x,red,no", "column 'age' should be a number but contains 'x'"),
     (b"cid,1,red,", "labels"),
     (b",1,red,no", "name the task"), (b"cid,1,\xff,no", "UTF-8"), (b"cid,1,\x00,no", "NUL"),
     (b'cid,1,"red"x,no', "quote"),
-    (b"cid,inf,red,no", "a number"), (b"cid,1," + b"r" * (MAX_LINE + 1) + b",no", "bytes"),
+    (b"cid,inf,red,no", "a number"), (b"cid,1," + b"r" * (MAX_RECORD + 1) + b",no", "bytes"),
 ])  # fmt: skip
 def test_an_invalid_csv_line_is_skipped_or_reported_with_its_number(line, why):
     content = SIMPLE + b"ann,30,red,no\n" * 40 + line + b"\n" + b"bob,1,blue,yes\n"

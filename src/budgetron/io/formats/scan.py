@@ -25,7 +25,7 @@ IGNORED, NUMBER, TEXT = range(3)  # how a field is to be returned
 # The problems that a record can have. The core returns all but the last, so their order is fixed.
 FIELD_COUNT, NOT_A_NUMBER, TEXT_AFTER_QUOTE, UNCLOSED_QUOTE, NUL_BYTE, NOT_UTF8, TOO_LONG, TOO_LONG_FOR_CSV = range(8)
 UNKNOWN_FIELD = -1  # for `BadRecord.field`
-MAX_LINE = 1 << 20  # the longest record, in bytes
+MAX_RECORD = 1 << 20  # the longest record, in bytes; it may have several lines
 # `csv` rejects a carriage return outside quotes unless it ends a line. So the fallback gives `csv` this character in
 # its place. UTF-8 cannot encode it, and `_text` never returns it.
 _CARRIAGE_RETURN = "\ud800"
@@ -38,7 +38,9 @@ class BadRecord(NamedTuple):
     begin: int  # its first byte
     end: int  # the byte after its last one; if the end of the record is unknown, the byte after its first line
     problem: int  # one of the codes above
-    field: int  # the field that is wrong, from 0, or UNKNOWN_FIELD; for FIELD_COUNT, the record's number of fields
+    # The field that is wrong, from 0, or UNKNOWN_FIELD; for FIELD_COUNT, the record's number of fields. It is 0 for
+    # NUL_BYTE, NOT_UTF8 and TOO_LONG, where it says nothing.
+    field: int
 
 
 class Scan(NamedTuple):
@@ -50,26 +52,26 @@ class Scan(NamedTuple):
     begins: NDArray[np.int64]  # the first byte of each record
     ends: NDArray[np.int64]  # the byte after its last one, without the newline
     bad: list[BadRecord]
-    consumed: int  # the bytes of all complete records, good and bad
+    consumed: int  # the bytes that the next scan can skip: records, empty lines, the beginning of a line over the limit
     n_lines: int  # the lines in these bytes
     in_long_line: bool  # whether the chunk ends within a line that exceeds the limit
 
 
 def scan(
     content: bytes, offset: int, last: bool, delimiter: str, kinds: bytes, max_rows: int, max_bad: int,
-    max_line: int = MAX_LINE,
+    max_record: int = MAX_RECORD,
 ) -> Scan:  # fmt: skip
     """Return the complete records from `offset` on; with `last`, also a final record without a newline.
 
     `kinds` has one byte per field: IGNORED, NUMBER or TEXT. If it is empty, every line is one record, which is not
     split into fields. The scan ends after `max_rows` good records or `max_bad` bad ones. A record of more than
-    `max_line` bytes is bad.
+    `max_record` bytes is bad.
     """
     compiled = native.scan
     if compiled is None:
-        return scan_with_csv(content, offset, last, delimiter, kinds, max_rows, max_bad, max_line)
+        return scan_with_csv(content, offset, last, delimiter, kinds, max_rows, max_bad, max_record)
     numbers, texts, lines, begins, ends, bad, consumed, n_lines, in_long_line = compiled(
-        content, offset, last, delimiter, kinds, max_rows, max_bad, max_line
+        content, offset, last, delimiter, kinds, max_rows, max_bad, max_record
     )
     shaped = numbers.reshape(len(lines), kinds.count(NUMBER))
     columns, bad_records = [CodedColumn(*text) for text in texts], [BadRecord(*record) for record in bad]
@@ -100,19 +102,19 @@ def split_record(record: bytes, delimiter: str) -> list[str]:
 
 
 def describe_problem(
-    bad: BadRecord, names: list[str], record: bytes, delimiter: str, max_line: int = MAX_LINE
+    bad: BadRecord, names: list[str], record: bytes, delimiter: str, max_record: int = MAX_RECORD
 ) -> str:
     """Describe the problem of a record, and name the column if it is known."""
     column = names[bad.field] if 0 <= bad.field < len(names) else None
     where = "a field" if column is None else f"column {column!r}"
     if bad.problem == FIELD_COUNT:
-        return f"the line has {bad.field} fields but the header has {len(names)}"
+        return f"the line has {bad.field} fields instead of {len(names)}"
     if bad.problem == NOT_A_NUMBER:
         return f"{where} should be a number but contains {shown(split_record(record, delimiter)[bad.field])}"
     if bad.problem == TEXT_AFTER_QUOTE:
         return f'{where} continues after its closing quote; inside a quoted field, write each quote as ""'
     if bad.problem == UNCLOSED_QUOTE:
-        return f'{where} opens a quote (") that is not closed before the end of the file or within {max_line:,} bytes'
+        return f'{where} opens a quote (") that is not closed before the end of the file or within {max_record:,} bytes'
     if bad.problem == NUL_BYTE:
         return "the line contains a NUL byte, so this may not be a text file"
     if bad.problem == NOT_UTF8:
@@ -122,7 +124,7 @@ def describe_problem(
             f"{where} is longer than {csv.field_size_limit():,} characters, which in a line with quotes only the "
             "compiled core accepts; install budgetron with it, or shorten the field"
         )
-    return f"the line is longer than {max_line:,} bytes"
+    return f"the line is longer than {max_record:,} bytes"
 
 
 def _likely_encoding(record: bytes) -> str:
@@ -145,7 +147,7 @@ class _EndUnknown(BudgetronError):
 
 
 def scan_with_csv(
-    content: bytes, offset: int, last: bool, delimiter: str, kinds: bytes, max_rows: int, max_bad: int, max_line: int
+    content: bytes, offset: int, last: bool, delimiter: str, kinds: bytes, max_rows: int, max_bad: int, max_record: int
 ) -> Scan:
     """Like `scan`, but with the standard library's `csv`, for installations without the compiled core."""
     data = content[offset:]
@@ -159,14 +161,14 @@ def scan_with_csv(
         begin, end = at, _line_end(data, at)
         stop = _without_carriage_return(data, begin, end)
         try:
-            if end - begin > max_line:
+            if end - begin > max_record:
                 in_long_line = end == len(data) and not last
                 raise _EndUnknown(TOO_LONG, 0)
             if end == len(data) and not last:
                 raise _Incomplete
             fields: list[str] = []
             if kinds and stop > begin:
-                fields, end = _fields(data, begin, end, last, delimiter, max_line)
+                fields, end = _fields(data, begin, end, last, delimiter, max_record)
                 stop = _without_carriage_return(data, begin, end)
             problem = _problem(data[begin:stop], fields, kinds)
         except _Incomplete:
@@ -189,7 +191,7 @@ def scan_with_csv(
     return Scan(shaped, [code_texts(column) for column in columns], lines, begins, ends, bad, at, line, in_long_line)
 
 
-def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_line: int) -> tuple[list[str], int]:
+def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_record: int) -> tuple[list[str], int]:
     """Return the fields of the record that begins here, and the end of its last line."""
     if b'"' not in data[begin:end]:
         return _text(data[begin : _without_carriage_return(data, begin, end)]).split(delimiter), end
@@ -200,14 +202,14 @@ def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_l
         start = begin
         while start < len(data):
             end = _line_end(data, start)
-            if end - begin > max_line:
+            if end - begin > max_record:
                 raise _EndUnknown(UNCLOSED_QUOTE, UNKNOWN_FIELD)
             if end == len(data) and not last:
                 raise _Incomplete
             stop = _without_carriage_return(data, start, end)
             yield _text(data[start:stop]).replace("\r", _CARRIAGE_RETURN) + _text(data[stop : end + 1])
             start = end + 1
-        if not last and len(data) - begin <= max_line:
+        if not last and len(data) - begin <= max_record:
             raise _Incomplete
 
     try:
