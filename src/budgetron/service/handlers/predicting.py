@@ -22,6 +22,7 @@ from budgetron.learners.asking import lead_of
 from budgetron.learners.estimators.budgetron import probabilities
 from budgetron.learners.input.classes import label_text
 from budgetron.service.handlers.features import feature_warning, offsets_of, rows_of, tasks_of
+from budgetron.service.handlers.learning import DIVIDE
 from budgetron.service.http.wire import (
     Example,
     Prediction,
@@ -31,6 +32,7 @@ from budgetron.service.http.wire import (
     QueueItem,
     Reasons,
     encode,
+    fields_given,
     predict_request,
     reply,
 )
@@ -241,11 +243,11 @@ async def _predict_one(call: Call, request: PredictRequest) -> Prediction:
 
 async def _predict_several(call: Call, request: PredictRequest, examples: list[Example]) -> Predictions:
     model = call.model
-    if request.features is not UNSET or request.task is not None or request.offset is not UNSET:
-        raise input_error("predict", "the body", _ACCEPTED, "both")
+    if beside := fields_given(request, "features", "task", "offset"):
+        raise input_error("predict", "the body", _ACCEPTED, f'{beside} beside "examples"', "Move it into each example.")
     if not 1 <= len(examples) <= call.limits.examples:
-        raise input_error("predict", '"examples"', f"1 to {call.limits.examples} examples", str(len(examples)),
-                          "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
+        accepted = f"1 to {call.limits.examples} examples"
+        raise input_error("predict", '"examples"', accepted, str(len(examples)), DIVIDE if examples else "")
     call.charge(len(examples))
     answers = await model.predictor.many(examples)
     model.statistics.n_predicted += len(answers)
