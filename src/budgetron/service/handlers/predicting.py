@@ -1,6 +1,6 @@
 """POST predict and GET queue.
 
-Single predictions that arrive in the same iteration of the event loop are computed together, in one call of the model.
+Single predictions that arrive in the same iteration of the event loop are computed together, in few calls of the model.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 _ACCEPTED = 'an object with "features", or with "examples"'
 _MAX_QUEUE_SHOWN = 100  # predictions of the labelling queue that a response lists
 _MAX_TERMS = 50  # terms of an explanation; the others are added up
-_MAX_ON_LOOP = 64  # up to this many rows are computed on the event loop: handing them to a thread would take longer
+# Rows per call on the event loop: handing so few to a thread would take longer. `many` passes more rows to a thread.
+_MAX_ON_LOOP = 64
 _pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
 _Waiting = tuple[Any, Any, Any, "asyncio.Future[Prediction]"]  # features, task, offset, and the future prediction
 
