@@ -48,7 +48,8 @@ for model in models:
     model.partial_fit(X[:40], y[:40], tasks=tasks[:40])
 model, twin = models
 before = model._engine.state(), model.memory_bytes_, model.active_set_.task
-limit_memory(40 * 2**20)  # the rows take 128 MB, and about half of them are mistakes, which would be stored
+# The rows take 128 MB (192 MB as CSR), and about half of them are mistakes, which would be stored.
+limit_memory(40 * 2**20)
 try:
     model.partial_fit(X, y, tasks=tasks)
 except MemoryError:
@@ -58,7 +59,7 @@ else:
 finally:
     remove_limit()
 assert same_arrays(before[0], model._engine.state()) and before[2] == model.active_set_.task
-assert model.n_seen_ == 40
+assert model.n_seen_ == 40 and model.memory_bytes_ == before[1]
 for each in models:
     each.partial_fit(X[40:200], y[40:200], tasks=tasks[40:200])
 assert same_arrays(model._engine.state(), twin._engine.state())

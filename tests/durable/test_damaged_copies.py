@@ -5,13 +5,17 @@ A copy consists of runs. A run has a database, called its *base*, and *segments*
 
 from __future__ import annotations
 
+import hashlib
+import re
 import time
 
+import msgspec
 import pytest
 from copied_blocks import BLOCKS, BOTH_STORES, MODEL, restored
 
 from budgetron.durable import DamagedLog, Host, Replicator, open_store, restore, verify
 from budgetron.durable.replication.history import plan, read_runs
+from budgetron.durable.replication.objects import BASE, VERSION, head_path
 from budgetron.errors import StorageError
 
 
@@ -109,3 +113,30 @@ def test_a_damaged_copy_is_noticed(tmp_path, url, copied):
         verify(url)
     restore(url, tmp_path / "new", at=run.base.at / 1000)
     restore(url, tmp_path / "new", position=run.segments[0].last_record)
+
+
+def test_a_lost_end_of_an_earlier_run_is_noticed(tmp_path, url, copied):
+    store = open_store(url)
+    run, following = read_runs(store)[-2:]
+    # The base of the next run has the kind BASE, so the records of this run lead to it.
+    assert following.base.kind == BASE and run.segments[-1].last_record == following.base.last_record
+    store.delete(run.segments[-1].path)
+    last = run.segments[-2].last_record
+    assert [run.missing for run in read_runs(store)[-2:]] == [True, False]
+    with pytest.raises(DamagedLog, match=f"after record {last} is missing"):
+        restore(url, tmp_path / "new", at=run.segments[-1].at / 1000)
+    restore(url, tmp_path / "new", position=last)
+
+
+@pytest.mark.parametrize("kind", ["head", "segment"])
+def test_an_object_of_a_newer_version_is_rejected_with_the_advice_to_update(tmp_path, url, copied, kind):
+    store = open_store(url)
+    run = read_runs(store)[-1]
+    path = head_path(run.base.epoch) if kind == "head" else run.segments[0].path
+    # The newer version has other fields, of other types.
+    value = {"version": VERSION + 1, "run": "a text"} if kind == "head" else [VERSION + 1, "a text"]
+    content = msgspec.msgpack.encode(value)
+    store.put(path, content + hashlib.sha256(content).digest())
+    message = f"{path}: its version is {VERSION + 1}, and this budgetron reads {VERSION}. Update budgetron."
+    with pytest.raises(DamagedLog, match=re.escape(message) + "$"):
+        restore(url, tmp_path / "new")

@@ -26,6 +26,7 @@ def synthetic_runs(n_orders: int = 3, above_print: float = 0.5, noise: float = 0
                     value = 50.0 if share is None else printed(block.set_name, name, graph, share)
                     assert value is not None
                     f = (value + above_print + noise * rng.standard_normal()) / 100
+                    # `share` is a percentage of the 100 examples that the baseline stored, so it is also their number.
                     sizes = {"stored": 100, "bytes": 1000, "seconds": 0.1, "budget": share}
                     cells.append(
                         {"graph": graph, "share": share, "f_measure": f, "error": 0.2 + f / 10, **sizes}

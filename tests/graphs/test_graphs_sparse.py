@@ -1,4 +1,7 @@
-"""Graphs too large for a dense inverse: residuals of columns, bounds on c_G, memory, the column cache, and threads."""
+"""Graphs too large for a dense inverse: residuals of columns, bounds on c_G, memory, the column cache, and threads.
+
+c_G is the root of the largest diagonal entry of A⁻¹.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,7 @@ def test_medium_graphs_equal_the_dense_inverse(edges, k, identity):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("shape", ["random", "tree", "regular", "hub"])
 def test_the_bounds_of_huge_graphs_hold_on_small_ones(shape, seed, identity, monkeypatch):
-    """With these lower limits, the bounds of a graph of 200 tasks are computed like the bounds of a huge graph."""
+    """With these limits reduced, the bounds of a graph of 200 tasks are computed like the bounds of a huge graph."""
     monkeypatch.setattr(extent, "_DENSE_BLOCK", 0)
     monkeypatch.setattr(extent, "_BALL", 24)
     monkeypatch.setattr(extent, "_MAX_BALLS", 20)

@@ -25,7 +25,7 @@ TABLE = {"task": ["ann", "bob"] * 20, "a": [float(i) for i in range(40)], "b": [
     (b"caf\xe9,label\n1,2\n", "line 1: the line is not valid UTF-8"),
     (b"a\x00b,label\n1,2\n", "line 1: the line contains a NUL byte"),
     (b'"a,label\n1,2\n', "line 1: a field opens a quote (\") that is not closed"),
-    (b"a,label\n1\n2\n3\n", "line 2: the line has 1 fields but the header has 2"),
+    (b"a,label\n1\n2\n3\n", "line 2: the line has 1 fields instead of 2"),
     (b"label\n1\n0\n", "columns to learn from"),
     (b"a,label\n,\n,\n", "columns to learn from"),
     (b"a,label\n1,0.5\n2,0.7\n", "measurements such as 0.5, not classes"),

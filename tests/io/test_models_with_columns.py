@@ -82,7 +82,7 @@ def test_fit_forgets_the_columns(tmp_path):
     assert io.load_model(tmp_path / "m")[1] is None
 
 
-def test_columns_of_another_model_are_rejected(tmp_path):
+def test_columns_of_another_file_are_rejected(tmp_path):
     model = new_model()
     _, columns = learn(CONTENT, model)
     io.save_model(tmp_path / "m", model, columns)

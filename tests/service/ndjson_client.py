@@ -6,7 +6,7 @@ import json
 import socket
 from urllib.parse import urlsplit
 
-SHARDS = ("Budgetron budget=30 graph=disconnected", "--shards", 2)
+SHARDED_MODEL = ("Budgetron budget=30 graph=disconnected", "--shards", 2)
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 

@@ -35,7 +35,7 @@ class BadLine(NamedTuple):
 
     number: int
     content: str
-    reason: str  # a clause without a full stop, such as "the line has 2 fields but the header has 3"
+    reason: str  # a clause without a full stop, such as "the line has 2 fields instead of 3"
 
 
 def shorten(content: bytes | str) -> str:

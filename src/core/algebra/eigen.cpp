@@ -85,7 +85,8 @@ void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
   e[0] = 0;
 }
 
-// Diagonalises the tridiagonal matrix that tridiagonalise() returns: d becomes the eigenvalues, and the columns of v their eigenvectors.
+// Diagonalises the tridiagonal matrix that tridiagonalise() returns. d becomes the eigenvalues. v, the matrix of the reduction, becomes the
+// eigenvectors of the original matrix, as columns.
 void diagonalise(double* v, std::size_t n, double* d, double* e) {
   for (std::size_t i = 1; i < n; ++i) e[i - 1] = e[i];
   e[n - 1] = 0;

@@ -30,7 +30,7 @@ struct Scan {
   std::vector<std::int64_t> lines;         // of each row
   std::vector<std::int64_t> begins, ends;  // of each row, in bytes
   std::vector<BadRecord> bad;
-  std::size_t consumed = 0;  // bytes of the records that were parsed or rejected; the next scan begins after them
+  std::size_t consumed = 0;  // bytes that the next scan can skip: records, empty lines, the beginning of a line over the limit
   std::int64_t n_lines = 0;  // lines in these bytes
   bool in_long_line = false;  // the last of these lines is too long and continues after these bytes
 };

@@ -9,7 +9,8 @@
 //              r = argmin of ‖β_j‖ / √P_jj over the stored j (not t),   γ_j = −P_jr / P_rr
 //              β_j += β_r γ_j for all j ≠ r (also t),   S ← S ∖ {r}
 //
-// Under a byte budget, examples are evicted in the same way, but before t is stored and with P of S alone, until the row of t fits.
+// Under a byte budget, examples are evicted in the same way, but before t is stored and with P of S alone, until the row of t fits. δ is
+// computed again after each eviction. Nothing is learned if the row of t alone exceeds the budget.
 #include <cstddef>
 #include <cstdint>
 

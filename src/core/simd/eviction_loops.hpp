@@ -120,8 +120,8 @@ size_t first_above(const double* p, size_t n, double point) {
   constexpr size_t w = Pack<double>::lanes;
   double below = 0;  // p_0 + … + p_{j−1}
   size_t j = 0;
-  // Skips blocks of `width` numbers before `end`, as long as the sum is at most `point`. It always reads all blocks: the stopping point is
-  // random, so a branch to stop early would be mispredicted, which costs more.
+  // Moves j past each block of `width` numbers before `end`, as long as the sum up to the end of the block is at most `point`. It goes on
+  // adding up the remaining blocks, because the stopping point is random: a branch to stop early would be mispredicted, which costs more.
   const auto skip = [&](size_t width, size_t end, auto sum_from) {
     double sum = below;
     for (size_t i = j; i + width < end; i += width) {
@@ -160,7 +160,7 @@ void divide_by_survival(double scale, const double* __restrict p, double normali
   const double equal_factor = scale / (1.0 - normalisation);  // if p is null, all p_j are 1
   for (; !p && j + w <= n; j += w) multiply(j, all_lanes(equal_factor), Register{});
   for (; j < n; ++j) multiply(j, p ? scale / survival(j, Single{}) : equal_factor, Single{});
-  if (scale < 1.0) flush(b, n);  // only a scale below 1 makes coefficients smaller, because 1 − normalisation p_j is at most 1
+  if (scale < 1.0) flush(b, n);  // only a scale below 1 can bring coefficients near 0, because 1 − normalisation p_j is at most 1
 }
 
 }  // namespace

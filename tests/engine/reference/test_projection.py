@@ -1,4 +1,5 @@
-"""The projections compared with least squares in explicit feature space (linear kernel)."""
+"""Projections compared with least squares in explicit feature space (linear kernel), and which example is evicted:
+tied scores, budgets in bytes, and near duplicates."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ import numpy as np
 import pytest
 
 from budgetron import graphs
+from budgetron.engine.records import Outcome
 from budgetron.engine.reference.gram import Gram, cheapest
 
-PATH = np.linalg.inv(np.eye(4) + np.array([[1, -1, 0, 0], [-1, 2, -1, 0], [0, -1, 2, -1], [0, 0, -1, 1.0]]))
+# The similarity matrix A⁻¹ of the tasks on a path graph.
+SIMILARITY = np.linalg.inv(np.eye(4) + np.array([[1, -1, 0, 0], [-1, 2, -1, 0], [0, -1, 2, -1], [0, 0, -1, 1.0]]))
 
 
 def least_squares(basis, targets):
@@ -35,11 +38,12 @@ def test_alpha_and_delta_are_those_of_least_squares():
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_every_step_of_budget_projectron(run, stream, n_outputs):
-    """A projection loses exactly the residual of least squares. Each eviction changes the weights by the least."""
+    """A projection loses exactly the residual of least squares. Each eviction changes the weights least of all."""
     n, B, eta = 220, 10, 0.25
     X, codes, tasks = stream(n, 6, n_tasks=4, n_classes=max(n_outputs, 2))
-    features = np.array([np.kron(np.linalg.cholesky(PATH)[i], x) for x, i in zip(X, tasks, strict=True)])
-    model = run("budget_projectron", 6, graph=graphs.from_similarity(PATH), capacity=B, eta=eta, n_outputs=n_outputs)
+    features = np.array([np.kron(np.linalg.cholesky(SIMILARITY)[i], x) for x, i in zip(X, tasks, strict=True)])
+    graph = graphs.from_similarity(SIMILARITY)
+    model = run("budget_projectron", 6, graph=graph, capacity=B, eta=eta, n_outputs=n_outputs)
     counts = {"projected": 0, "evicted": 0}
     W = np.zeros((n_outputs, features.shape[1]))
     stored: list[int] = []
@@ -48,7 +52,7 @@ def test_every_step_of_budget_projectron(run, stream, n_outputs):
         margins, flags = model.learn(X[t:t + 1], codes[t:t + 1], tasks[t:t + 1])
         f = W @ features[t]
         assert margins.reshape(-1) == pytest.approx(f, abs=1e-9)
-        if not flags[0] & 2:
+        if not flags[0] & Outcome.UPDATED:
             continue
         if n_outputs == 1:
             y = np.array([2.0 * codes[t] - 1])
@@ -56,9 +60,9 @@ def test_every_step_of_budget_projectron(run, stream, n_outputs):
             rivals = np.where(np.arange(n_outputs) == codes[t], -np.inf, f)
             y = np.eye(n_outputs)[codes[t]] - np.eye(n_outputs)[np.argmax(rivals)]
         _, residual = least_squares(features[stored], features[t:t + 1])
-        assert bool(flags[0] & 4) == (np.linalg.norm(residual) > eta)
+        assert bool(flags[0] & Outcome.STORED) == (np.linalg.norm(residual) > eta)
         W = W + np.outer(y, features[t])
-        if not flags[0] & 4:
+        if not flags[0] & Outcome.STORED:
             W = W - np.outer(y, residual[0])
             counts["projected"] += 1
         elif len(stored) == B:
@@ -85,7 +89,7 @@ def test_scores_are_tied_within_1e_10():
 
 
 def test_ties_go_to_the_lowest_arrival(run):
-    # With orthonormal rows and equal weights, every eviction score is exactly 1, so all are tied.
+    # With orthonormal rows and weights of equal size, every eviction score is exactly 1, so all are tied.
     model = run("budget_projectron", 12, capacity=3, eta=0.1)
     arrivals = []
     for t in range(9):
@@ -98,13 +102,12 @@ def test_ties_go_to_the_lowest_arrival(run):
 def test_the_pool_is_freed_by_projection_before_a_new_example_is_stored(run, rule):
     # Stored, all positive: a = (1,0,0,…), b = (−1,1,0,…), c = (0,0,1,…). They have 4 non-zeros, in a pool of 6.
     # The new example (0,0,0,1,1,1), also positive, would make 7.
-    # The distance of a from the span of b and c is 1/√2, of b from the span of a and c 1, and of c from the span of a
-    # and b 1. All |β| are 1, so a is evicted. Its projection is ⟨a,b⟩/‖b‖² b = −½b, so b is left with ½. Then 3 + 3
-    # non-zeros fit.
+    # dist(a, span{b, c}) = 1/√2; dist(b, span{a, c}) = dist(c, span{a, b}) = 1. All |β| are 1, so a is evicted. Its
+    # projection is ⟨a,b⟩/‖b‖² b = −½b, so b is left with ½. Then 3 + 3 non-zeros fit.
     model = run(rule, 6, sparse=True, capacity=9, pool=6, eta=0.01)
     X = [[1, 0, 0, 0, 0, 0], [-1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]
     _, flags = model.learn(X, [1, 1, 1, 1])
-    assert flags.tolist() == [7, 7, 7, 7]
+    assert flags.tolist() == [Outcome.MISTAKE | Outcome.UPDATED | Outcome.STORED] * 4
     assert model.arrivals == [2, 1, 3]  # c, in the last slot, moved into the slot of a; the new one was appended
     assert model.coef[0] == pytest.approx([1, 0.5, 1])
 

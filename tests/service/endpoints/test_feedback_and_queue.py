@@ -40,7 +40,8 @@ def test_the_labelling_queue_lists_uncertain_examples_and_survives_a_kill(tmp_pa
         queue = client.get("/v1/queue").json()
         assert queue["waiting"] == len(to_label) == len(queue["queue"])
         leads = [item["lead"] for item in queue["queue"]]
-        assert leads == sorted(leads) and queue["queue"][0]["features"] in [feature["features"] for feature in examples]
+        assert leads == sorted(leads)  # the least certain first
+        assert queue["queue"][0]["features"] in [example["features"] for example in examples]
         first = queue["queue"][0]["id"]
         assert client.post("/v1/feedback", json={"id": first, "label": 1}).json()["status"] == "learned"
         left = client.get("/v1/queue").json()

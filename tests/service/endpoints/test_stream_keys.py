@@ -8,7 +8,7 @@ import sqlite3
 import sys
 
 import pytest
-from ndjson_client import SHARDS, Stream, learn, seen
+from ndjson_client import SHARDED_MODEL, Stream, learn, seen
 from running import Running, running, until
 
 LOCAL = ("RandomBudgetPerceptron budget=30 kernel=gaussian:0.5",)
@@ -21,7 +21,7 @@ def lines(n, start=0):
     ]
 
 
-@pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
+@pytest.mark.parametrize("arguments", [LOCAL, SHARDED_MODEL], ids=["one model", "shards"])
 def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
     sent = lines(1500)
     service = Running(tmp_path, *arguments, "--grace", 120)
@@ -45,7 +45,7 @@ def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
         assert seen(client) == 1500
 
 
-@pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
+@pytest.mark.parametrize("arguments", [LOCAL, SHARDED_MODEL], ids=["one model", "shards"])
 def test_a_stream_with_interruptions_and_refused_lines_is_learned_once(tmp_path, arguments):
     sent = lines(300)
     with running(tmp_path, *arguments) as service, service.client() as client:
@@ -107,7 +107,7 @@ PRAGMA user_version=1;
 
 def test_a_journal_of_format_1_opens_and_its_keys_are_known(tmp_path):
     sent = [json.loads(line) for line in lines(60)]
-    with running(tmp_path, *SHARDS) as service, service.client() as client:
+    with running(tmp_path, *SHARDED_MODEL) as service, service.client() as client:
         for start in (0, 20):  # in format 1, the keys of a stream's blocks had this form
             body = {"examples": sent[start : start + 20], "key": f"s:{start + 1}-{start + 20}"}
             assert client.post("/v1/learn", json=body).status_code == 200

@@ -6,11 +6,11 @@ import json
 import signal
 
 import pytest
-from ndjson_client import NDJSON, SHARDS, Stream, learn, seen
+from ndjson_client import NDJSON, SHARDED_MODEL, Stream, learn, seen
 from running import Running, running
 
 LOCAL = ("Forgetron budget=20",)
-BOTH = pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
+BOTH = pytest.mark.parametrize("arguments", [LOCAL, SHARDED_MODEL], ids=["one model", "shards"])
 
 
 def line(number, label=None, width=2, **others):

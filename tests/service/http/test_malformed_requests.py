@@ -11,7 +11,9 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
-from running import limited_service, rss, running, with_longer_limits
+from running import expect_error, limited_service, rss, running, with_longer_limits
+
+from budgetron.service.settings import Limits
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -72,6 +74,28 @@ def test_a_bad_body_is_refused_with_a_message(client, name):
 def test_a_message_names_the_field_that_is_wrong(client, body, message):
     answer = client.post("/v1/predict", json=body)
     assert answer.status_code == 400 and message in answer.json()["error"]["message"], answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "got"),
+    [
+        ("predict", {"examples": [], "task": "ann"}, '"task" beside "examples"'),
+        ("predict", {"examples": [], "features": [1, 2], "offset": 0.5}, '"features" and "offset" beside "examples"'),
+        ("learn", {"examples": [], "label": "ham", "weight": 2}, '"label" and "weight" beside "examples"'),
+        ("feedback", {"feedback": [], "correct": True}, '"correct" beside "feedback"'),
+    ],
+)
+def test_a_message_names_the_fields_beside_a_list(client, path, body, got):
+    message = expect_error(client.post(f"/v1/{path}", json=body), 422, "refused")
+    assert f"; got {got}. " in message
+
+
+@pytest.mark.parametrize("path", ["predict", "learn"])
+def test_only_too_many_examples_are_to_be_divided(client, path):
+    example = {"features": [1, 2]} if path == "predict" else {"features": [1, 2], "label": "ham"}
+    for examples in ([], [example] * (Limits().examples + 1)):
+        message = expect_error(client.post(f"/v1/{path}", json={"examples": examples}), 422, "refused")
+        assert ("Divide them among several requests" in message) == bool(examples), message
 
 
 def test_invalid_labels_are_refused(client):

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from budgetron.durable.errors import DamagedLog
 from budgetron.durable.replication.objects import (
+    BASE,
     LOG,
     Head,
     ObjectName,
@@ -118,9 +119,17 @@ def read_runs(store: Store) -> list[Run]:
         parent.run, parent.number = head.parent_run, head.parent_number
         current = head.parent, parent
     for n, (run, after) in enumerate(pairwise(runs)):
-        if run is not None and after is None:
+        if run is not None and (after is None or _leaves_a_gap(run, after)):
             runs[n] = replace(run, missing=True)
     return [run for run in runs if run is not None]
+
+
+def _leaves_a_gap(run: Run, after: Run) -> bool:
+    """Whether the last segments of a run are lost: its records do not lead to the next base, although they should.
+
+    A base of the kind START may begin anywhere, so before such a base, lost segments at the end are not noticed.
+    """
+    return after.base.kind == BASE and run.last_object.last_record < after.base.last_record
 
 
 def plan(store: Store, position: int | None = None, at: float | None = None) -> Plan:
@@ -158,7 +167,7 @@ def _at_position(runs: list[Run], position: int, last_used: int) -> Plan:
 
 
 def _at_time(store: Store, runs: list[Run], at: float, last_used: int) -> Plan:
-    """The last state that had been copied by the time `at`. Raises `DamagedLog` if an object of it may be lost."""
+    """The last state that had been copied by the time `at`. Raises `DamagedLog` if it is known to be incomplete."""
     limit = at * 1000
     for run in reversed(runs):
         if run.base.at <= limit:

@@ -1,4 +1,4 @@
-"""The objects of a copy: their names, and their bytes, which end with a SHA-256.
+"""The objects in `log/` of a copy: their names, and their bytes, which end with a SHA-256.
 
 An epoch is the number of an owner of the copy. Its head says how far this owner has copied. A run is a folder with a
 base, which is a copy of the database, and the segments of the log that follow it. To find a point in time, a reader
@@ -7,9 +7,10 @@ needs only the heads of the epochs and the names of the objects:
     log/00000003/00000002/00000007-00000006-log-000000000501-000000000520-1700000000000
         epoch    run      number   previous kind  first      last         time of the copy, in milliseconds since 1970
 
-A number is never used again, even if its write failed, because the object may have been stored nevertheless. Each name
-contains the number of the previous object. So a reader can skip the objects of failed writes, and notices when an
-object is missing.
+Objects are numbered within their run. A number is used only once in a run, even if the write failed, because the object
+may have been stored nevertheless. Each name contains the number of the previous object. So a reader can skip the
+objects of failed writes, and notices when an object is missing. The last objects of a run are missed if the head says
+that the run ends later, or if a base of the kind "base" follows and begins later.
 
 A base has the kind "start" if the records of the previous run do not lead to it. This is so for the first base of an
 epoch, after a correction or a restore, if writing the previous base failed, and if the log was trimmed before it was
@@ -83,14 +84,31 @@ class Base(msgspec.Struct, array_like=True):
     database: bytes
 
 
+class _ArrayVersion(msgspec.Struct, array_like=True):
+    """The first element of an object that is an array; the others are skipped."""
+
+    version: int
+
+
+class _MapVersion(msgspec.Struct):
+    """The version of an object that is a map; its other fields are skipped."""
+
+    version: int
+
+
 class CopiedRecord(msgspec.Struct, array_like=True):
-    """A record of the log with its idempotency key. `block` is None if it was rejected or withdrawn."""
+    """A record of the log with its idempotency key.
+
+    `block` is None if the model rejected the record, or if all its examples were withdrawn.
+    """
 
     number: int
     block: bytes | None
     key: str | None = None
     digest: bytes = b""  # the hash of the request, if the key names a single request
-    first: int | None = None  # the first position; this and the following fields are only for a key that names a stream
+    # For a key that names a stream: the first position in the stream, the last, all positions if they are not
+    # consecutive, and a digest per row.
+    first: int | None = None
     last: int = 0
     places: bytes | None = None
     digests: bytes | None = None
@@ -109,12 +127,15 @@ class Segment(msgspec.Struct, array_like=True):
 
 
 class Head(msgspec.Struct):
-    """The last object of an epoch, and the parent: the object of an earlier epoch that this epoch continues."""
+    """Names the last object that an epoch has written, and its parent.
+
+    The parent is the object of an earlier epoch that this epoch continues.
+    """
 
     version: int
     run: int
     number: int  # the number of the last object of that run
-    position: int
+    position: int  # the last record of the copy
     at: int  # milliseconds since 1970
     owner: str = ""  # host name and process id, for diagnosis
     parent: int = 0  # the epoch that this epoch continues; 0: none
@@ -129,16 +150,17 @@ def encode_object(value: msgspec.Struct) -> bytes:
 
 def decode_object(content: bytes | None, kind: type[Any], url: str, name: str) -> Any:
     """Decode an object. Raises `DamagedLog` if it is missing, does not match its checksum, or has another version."""
-    what = "it is missing"
+    what, remedy = "it is missing", "Restore an earlier point: budgetron restore COPY DIRECTORY --at TIME"
     if content is not None:
         what = "it does not match its checksum"
         if hashlib.sha256(content[:-32]).digest() == content[-32:]:
-            value = msgspec.msgpack.decode(content[:-32], type=kind)
-            if value.version == VERSION:
-                return value
-            what = f"its version is {value.version}, and this budgetron reads {VERSION}"
+            # Another version may have other fields, so the version is decoded before them.
+            header: type[Any] = _ArrayVersion if kind.__struct_config__.array_like else _MapVersion
+            version = msgspec.msgpack.decode(content[:-32], type=header).version
+            if version == VERSION:
+                return msgspec.msgpack.decode(content[:-32], type=kind)
+            what, remedy = f"its version is {version}, and this budgetron reads {VERSION}", "Update budgetron."
     damage = f"{url}/{name}: {what}"
-    remedy = "Restore an earlier point: budgetron restore COPY DIRECTORY --at TIME"
     raise DamagedLog(f"copy: an object cannot be used: {damage}. {remedy}", damage)
 
 

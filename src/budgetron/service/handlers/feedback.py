@@ -34,6 +34,7 @@ from budgetron.service.http.wire import (
     Verdict,
     encode,
     feedback_request,
+    fields_given,
     reply,
 )
 from budgetron.service.model.pending import KEY_PREFIX, PendingPrediction
@@ -52,8 +53,10 @@ async def feedback(call: Call) -> Response:
     request = feedback_request.decode(await call.body())
     if request.feedback is UNSET:
         return reply(encode(await _one_label(call, request)))
-    if any(field is not UNSET for field in (request.id, request.label, request.correct, request.withdraw)):
-        raise input_error("feedback", "the body", 'an object with "id" and "label", or with "feedback"', "both")
+    if beside := fields_given(request, "id", "label", "correct", "withdraw"):
+        accepted = 'an object with "id" and "label", or with "feedback"'
+        remedy = 'Entries of "feedback" have "id" and "label". Send a correction or withdrawal by itself.'
+        raise input_error("feedback", "the body", accepted, f'{beside} beside "feedback"', remedy)
     if not 1 <= len(request.feedback) <= call.limits.examples:
         raise input_error("feedback", '"feedback"', f"1 to {call.limits.examples} labels", str(len(request.feedback)))
     call.charge(len(request.feedback))

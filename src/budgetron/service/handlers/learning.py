@@ -11,12 +11,21 @@ from starlette.responses import Response
 from budgetron.durable import Request
 from budgetron.errors import input_error, shown
 from budgetron.service.handlers.features import check_text, feature_warning, offsets_of, rows_of, tasks_of
-from budgetron.service.http.wire import LabelledExample, LearnAnswer, LearnRequest, encode, learn_request, reply
+from budgetron.service.http.wire import (
+    LabelledExample,
+    LearnAnswer,
+    LearnRequest,
+    encode,
+    fields_given,
+    learn_request,
+    reply,
+)
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
     from budgetron.service.model.served_model import ServedModel
 
+DIVIDE = "Divide them among several requests, or send a stream of NDJSON."  # the remedy for too many examples
 _MAX_KEY_LENGTH = 150
 
 
@@ -76,12 +85,9 @@ def _examples(body: LearnRequest, limit: int) -> list[LabelledExample]:
             got = "neither" if body.features is body.label is UNSET else "only one of them"
             raise input_error("learn", "the body", accepted, got)
         return [LabelledExample(body.features, body.label, body.task, body.weight, body.offset)]
-    single_fields = (body.features, body.label, body.weight, body.offset)
-    if body.task is not None or any(field is not UNSET for field in single_fields):
-        raise input_error("learn", "the body", accepted, 'fields of a single example beside "examples"')
+    if beside := fields_given(body, "features", "label", "task", "weight", "offset"):
+        raise input_error("learn", "the body", accepted, f'{beside} beside "examples"', "Move it into each example.")
     if not 1 <= len(body.examples) <= limit:
-        divide = "Divide them among several requests, or send a stream of NDJSON." if body.examples else ""
-        raise input_error(
-            "learn", '"examples"', f"1 to {limit} examples", str(len(body.examples)), divide
-        )
+        divide = DIVIDE if body.examples else ""
+        raise input_error("learn", '"examples"', f"1 to {limit} examples", str(len(body.examples)), divide)
     return body.examples

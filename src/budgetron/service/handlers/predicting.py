@@ -1,6 +1,6 @@
 """POST predict and GET queue.
 
-Single predictions that arrive in the same iteration of the event loop are computed together, in one call of the model.
+Single predictions that arrive in the same iteration of the event loop are computed together, in few calls of the model.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from budgetron.learners.asking import lead_of
 from budgetron.learners.estimators.budgetron import probabilities
 from budgetron.learners.input.classes import label_text
 from budgetron.service.handlers.features import feature_warning, offsets_of, rows_of, tasks_of
+from budgetron.service.handlers.learning import DIVIDE
 from budgetron.service.http.wire import (
     Example,
     Prediction,
@@ -31,6 +32,7 @@ from budgetron.service.http.wire import (
     QueueItem,
     Reasons,
     encode,
+    fields_given,
     predict_request,
     reply,
 )
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
 _ACCEPTED = 'an object with "features", or with "examples"'
 _MAX_QUEUE_SHOWN = 100  # predictions of the labelling queue that a response lists
 _MAX_TERMS = 50  # terms of an explanation; the others are added up
-_MAX_ON_LOOP = 64  # up to this many rows are computed on the event loop: handing them to a thread would take longer
+# Rows per call on the event loop: handing so few to a thread would take longer. `many` passes more rows to a thread.
+_MAX_ON_LOOP = 64
 _pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
 _Waiting = tuple[Any, Any, Any, "asyncio.Future[Prediction]"]  # features, task, offset, and the future prediction
 
@@ -241,11 +244,11 @@ async def _predict_one(call: Call, request: PredictRequest) -> Prediction:
 
 async def _predict_several(call: Call, request: PredictRequest, examples: list[Example]) -> Predictions:
     model = call.model
-    if request.features is not UNSET or request.task is not None or request.offset is not UNSET:
-        raise input_error("predict", "the body", _ACCEPTED, "both")
+    if beside := fields_given(request, "features", "task", "offset"):
+        raise input_error("predict", "the body", _ACCEPTED, f'{beside} beside "examples"', "Move it into each example.")
     if not 1 <= len(examples) <= call.limits.examples:
-        raise input_error("predict", '"examples"', f"1 to {call.limits.examples} examples", str(len(examples)),
-                          "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
+        accepted = f"1 to {call.limits.examples} examples"
+        raise input_error("predict", '"examples"', accepted, str(len(examples)), DIVIDE if examples else "")
     call.charge(len(examples))
     answers = await model.predictor.many(examples)
     model.statistics.n_predicted += len(answers)

@@ -345,6 +345,12 @@ def _reject_repeated_names(pairs: list[tuple[str, Any]]) -> None:
         names.add(name)
 
 
+def fields_given(request: Struct, *names: str) -> str:
+    """Those of the named fields that a request has, for an error message; "" if it has none of them."""
+    given = [f'"{name}"' for name in names if getattr(request, name) not in (UNSET, None)]
+    return " and ".join([", ".join(given[:-1]), given[-1]] if len(given) > 1 else given)
+
+
 encode = msgspec.json.Encoder().encode
 predict_request = StrictDecoder(PredictRequest)
 learn_request = StrictDecoder(LearnRequest)

@@ -1,9 +1,11 @@
-"""Changes the state of a Budgetron in use to another budget: the same beliefs, with other sizes.
+"""Changes the state of a Budgetron in use to another budget: the same beliefs, with other sizes. Only the belief with
+the own weights of the bins may be added or removed.
 
     frequencies         The first ones stay. This is exact for filters: leaving out features of a covariance
                         marginalises them. AdaGrad's weights are scaled, as when the number of frequencies grows.
-    rows of tasks       As many rows as fit stay: the last rows of the queue. Other rows become short rows, if their
-                        slots are free. The bytes of dropped parts are used for more rows.
+    rows of tasks       As many rows as fit stay, from the end of the queue (`task_rows`), where the rows updated last
+                        are. Other rows become short rows, as far as their slots take them (`ShortRows.write`). Parts
+                        that the model had dropped before stay dropped; their bytes are used for more rows.
     short rows          Each moves to its new slot. Of several rows for one slot, the row with the largest count stays.
     cells of the table  A bucket covers a range of hashes. A new bucket takes cells from the old buckets that cover the
                         same hashes: the cells with the largest counts, and among equal counts with the largest mass.
@@ -173,8 +175,8 @@ def _resize_adagrad(state: State, part: str, new: Settings) -> None:
             new_squares += FIRST_SQUARES * squares[:, columns:].mean(axis=1, keepdims=True)
         state[f"{part}_weights"] = np.pad(weights * scale, ((0, 0), (0, more))).astype(np.float32)
         state[f"{part}_squares"] = np.hstack([squares, new_squares]).astype(np.float32)
-    # Where the run of a task begins depends on the length of runs and on the number of cells. So all runs move, and
-    # their weights begin at 0.
+    # Where the run of a task begins depends on the length of runs and on the number of cells. So they are all
+    # reset, also in the rare case that neither number changes.
     cells = parameters.own_cells if parameters.own else 0
     for name in ("own_weights", "own_squares"):
         state[f"{part}_{name}"] = np.zeros((new.n_outputs, cells), np.float32)
@@ -186,9 +188,9 @@ def _resize_bins(state: State, new: Settings) -> None:
     state["bins_own"] = np.zeros((cells, 2 * new.n_outputs), np.float32)
     if (cells > 0) == had_cells:
         return
-    # Bins are the last part. Their first belief has the shared weights. The second belief adds own weights, which begin
-    # at 0. So these two beliefs predict the same, and splitting or adding up their weights changes no prediction of the
-    # mixture.
+    # Bins are the last part. Their first belief has the shared weights. The second adds own weights, which were set to
+    # 0 above. So from now on the two predict the same, and splitting or adding up their weights changes no prediction
+    # of the mixture.
     squares, weights = np.asarray(state["bins_mean_squares"]), np.array(state["belief_weight"])
     first = len(weights) - len(squares)
     if had_cells:
@@ -215,8 +217,9 @@ def _resize_table(state: State, old: int, new: int, classes: int) -> None:
     cells = np.asarray(state["table_cells"], dtype=np.float32).reshape(old, -1)
     tags = np.asarray(state["table_tags"], dtype=np.int64)
     order = np.lexsort((-cells[source, 1 : 1 + classes].sum(axis=1), -(tags[source] % (MAX_COUNT + 1)), target))
-    # When the table grows, a cell may be copied to several buckets. Of cells with the same tag in one bucket, only the
-    # first would be found, so the later ones are left out.
+    # An earlier resize may have copied a cell to several buckets, which this one merges again. (A cell is copied unless
+    # the old number of buckets is a multiple of the new one.) Of cells with the same tag in one bucket, only the first
+    # would be found, so the later ones are left out.
     _, unique = np.unique(target[order] * TAGS + tags[source[order]] // (MAX_COUNT + 1), return_index=True)
     order = order[np.sort(unique)]
     source, target = source[order], target[order]
