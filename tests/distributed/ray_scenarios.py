@@ -245,7 +245,8 @@ def other_token(cluster, folder):
     return {"admitted": admitted.returncode == 0, "refused": refused}
 
 
-OTHERS = {scenario.__name__: scenario for scenario in (stale, other_token, false_alarms, no_connection, restarted_spare)}
+SCENARIOS = (stale, other_token, false_alarms, no_connection, restarted_spare)
+OTHERS = {scenario.__name__: scenario for scenario in SCENARIOS}
 
 
 def main():
