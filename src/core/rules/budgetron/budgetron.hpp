@@ -96,14 +96,14 @@ class Budgetron final : public Learner {
     return sum;
   }
 
-  // The number of idle examples after which part p sleeps. If the combination is better than the mixture, idle parts may contribute to it, so only
+  // The number of idle examples after which part p sleeps. Unless the combination is worse than the mixture, idle parts may contribute to it, so only
   // parts with Fourier features sleep, because they take the most time. Otherwise idle parts hardly change a prediction, and all of them sleep much
   // sooner, except those that are needed for streams that change.
   std::int64_t sleeps_after(std::size_t p) const {
     const Part& part = *parts_[p];
     constexpr std::int64_t never = INT64_MAX;
     if (part.stays()) return never;
-    if (combination_.is_better()) return part.frequencies() > 0 ? kSleepAfter : never;
+    if (combination_.is_no_worse()) return part.frequencies() > 0 ? kSleepAfter : never;
     return part.learns_slowly() ? kSleepSoonIfSlow : kSleepSoon;
   }
   bool is_awake(std::size_t p) const { return idle_[p] < sleeps_after(p) || n_seen_ % kWakeEvery == 0; }

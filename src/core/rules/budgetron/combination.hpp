@@ -64,7 +64,7 @@ class Combination {
   }
 
   // Whether z has predicted at least as well as m so far.
-  bool is_better() const { return choice_.weights[1] >= 0.5; }
+  bool is_no_worse() const { return choice_.weights[1] >= 0.5; }
 
   // Learns from an example. `scratch` must be as margins() left it for the same example.
   void learn(const Vec<std::size_t>& awake, double* scratch, std::size_t label, double omega) {

@@ -58,7 +58,7 @@ class Combination:
         return m if len(beliefs) == 1 else mixture.margins(self._both(logs, beliefs, m), self.w)
 
     @property
-    def is_better(self) -> bool:
+    def is_no_worse(self) -> bool:
         """Whether z has predicted at least as well as m so far."""
         return bool(self.w[1] >= 0.5)
 

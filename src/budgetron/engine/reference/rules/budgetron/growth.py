@@ -134,13 +134,13 @@ class GrowingParts(BudgetronDeclaration):
         """Return the number of idle examples after which a part sleeps: it then sees few examples, but enough of them
         to regain weight.
 
-        If the combination is better than the mixture, idle parts may contribute to it, so only parts with Fourier
+        Unless the combination is worse than the mixture, idle parts may contribute to it, so only parts with Fourier
         features sleep, because they take the most time. Otherwise idle parts hardly change a prediction, and sleep much
         sooner.
         """
         if self._stays(k, part):
             return mixture.NEVER
-        if self.combination.is_better:
+        if self.combination.is_no_worse:
             return mixture.SLEEP_AFTER if part.frequencies else mixture.NEVER
         return mixture.SLEEP_SOON_IF_SLOW if part.learns_slowly else mixture.SLEEP_SOON
 

@@ -13,7 +13,7 @@ Warmuth, Using and combining predictors that specialize, STOC 1997.)
 Beliefs that share arrays form a part, and sleep together. `rule` decides which parts sleep. A part is idle while the
 weights of its beliefs add up to less than 1 %. A part that has been idle for long is awake only for every eighth
 example: a part with Fourier features after 2,500 consecutive idle examples, and every part after 500 or 1,000 while the
-combination of the beliefs is no better than their mixture (`growth`). After 5,000, a part is dropped and its memory is
+combination of the beliefs is worse than their mixture (`growth`). After 5,000, a part is dropped and its memory is
 freed. The filter that learns by AdaGrad and the table of sparse rows neither sleep nor are dropped.
 """
 
