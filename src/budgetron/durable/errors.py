@@ -19,7 +19,22 @@ from budgetron.errors import BudgetronError, InputError, StorageError
 _DAMAGE_CODES = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT,
                  sqlite3.SQLITE_MISMATCH}  # fmt: skip
 
-_TITLES = {"requests.sqlite": "the journal of the shards", "pending.sqlite": "the file of pending predictions"}
+# The title of each kind of file in messages, and what helps if it is damaged. Every file that is not listed belongs to
+# the log of a host.
+_LOG = (
+    "the log",
+    "Restore a backup: budgetron restore BACKUP {folder}. Or continue from the last good state, and lose all later "
+    "labels: budgetron repair {folder} --accept-loss",
+)
+_CONTINUE = "Continue without the damaged part: budgetron repair {folder} --accept-loss"
+_FILES = {
+    "requests.sqlite": ("the journal of the shards", _CONTINUE),
+    "pending.sqlite": ("the file of pending predictions", _CONTINUE),
+    "audit.sqlite": (
+        "the audit log",
+        "Stop the service, move the file away, and start the service again: the next action begins a new audit log.",
+    ),
+}
 
 
 class AlreadyOwned(StorageError):
@@ -99,14 +114,6 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def damaged_log(path: Path, what: str) -> DamagedLog:
-    """The error for a damaged file, with the commands that help."""
-    folder, title = path.parent, _TITLES.get(path.name, "the log")
-    repair = f"budgetron repair {folder} --accept-loss"
-    if title == "the log":
-        remedy = (
-            f"Restore a backup: budgetron restore BACKUP {folder}. Or continue from the last good state, and lose all "
-            f"later labels: {repair}"
-        )
-    else:
-        remedy = f"Continue without the damaged part: {repair}"
-    return DamagedLog(f"Host: {title} is damaged: {str(path)!r}: {what}. {remedy}", what)
+    """The error for a damaged file, with what helps."""
+    title, remedy = _FILES.get(path.name, _LOG)
+    return DamagedLog(f"Host: {title} is damaged: {str(path)!r}: {what}. {remedy.format(folder=path.parent)}", what)
