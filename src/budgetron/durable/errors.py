@@ -101,8 +101,8 @@ def storage_errors(path: Path) -> Iterator[None]:
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGE_CODES:
             raise damaged_log(path, str(error)) from error
         raise DiskRefused(
-            f"Host: cannot write to the directory {str(path.parent)!r}: {error}. Nothing was acknowledged. Free disk "
-            "space or correct the permissions, then try again."
+            f"Host: cannot read or write the directory {str(path.parent)!r}: {error}. Nothing was acknowledged. "
+            "Free disk space or correct the permissions, then try again."
         ) from error
     except UnicodeDecodeError as error:  # sqlite3 quotes a damaged name in its message, and cannot decode it
         raise damaged_log(path, "its tables have names that cannot be read") from error
