@@ -49,7 +49,7 @@ class BadLineError(InputError):
 
 
 class TooFewBytes(InputError):
-    """A byte budget that is too small for any model; `needed` is the smallest budget that suffices."""
+    """A byte budget that is too small for any model; `needed` is a budget that suffices, close to the smallest one."""
 
     needed: int = 0
 
