@@ -129,7 +129,7 @@ def verify(arrays: Arrays) -> None:
     require(is_distribution, "state.combination_weight", "positive weights that add up to 1")
     variances = np.diagonal(unpacked(matrix))
     are_variances = ((variances > 0) & (variances <= PRIOR * (1 + 1e-9))).all()
-    require(are_variances, "state.combination_matrix", f"variances from 0 to {PRIOR} on the diagonal")
+    require(are_variances, "state.combination_matrix", f"variances above 0 and at most {PRIOR} on the diagonal")
 
 
 def with_one_more(state: dict[str, Any], belief: int) -> None:
