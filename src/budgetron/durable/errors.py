@@ -1,9 +1,11 @@
 """The exceptions of durable models, and the translation of SQLite and file system errors into them.
 
-After an error, nothing of the call is in the model, except in three cases: `NotCopied`, a `StaleOwner` of the copy
-(another process has taken over the copy), and an error of the snapshot that follows the commit. In these cases the
-change is on disk and in the model, but not acknowledged. HTTP statuses are not decided here: the service maps the
-classes to statuses.
+After an error of a `Host`, nothing of the call is in the model, except in three cases: `NotCopied`, a `StaleOwner` of
+the copy (another process has taken over the copy), and an error of the snapshot that follows the commit. In these cases
+the change is on disk and in the model, but not acknowledged. After an error of one shard, a `ShardedModel` may have
+learned the rows of other shards. If the call had a key, it can be repeated, and no row is learned twice.
+
+HTTP statuses are not decided here: the service maps the classes to statuses.
 """
 
 from __future__ import annotations
