@@ -1,4 +1,4 @@
-"""One spam filter per user for a hundred users, on raw text, in one megabyte for all of them.
+"""A spam filter for each of a hundred users, on raw text, in one megabyte for all of them.
 
 The mail is generated: 5,000 messages of a hundred users, with words drawn by topic. Phishing is spam for every user and
 notes from colleagues are spam for none. Newsletters are the hard part: each user wants some topics and marks the others

@@ -6,12 +6,13 @@
 
 Messages have three parts: who and which parameter; what is accepted; what was passed, and the remedy.
 
-    Budgetron: budget must be an integer >= 1 or a size such as "64 MiB"; got 0.
+    Budgetron: budget must be an integer >= 1, a size such as "64 MiB", or None for no limit; got 0.
 
-Python, the command line and HTTP clients get the same messages, with one difference: where Python names an argument,
-the command line names an option, and HTTP names a JSON field. Over HTTP an `InputError` becomes a 4xx status, and an
-`OperationalError` a 5xx status. On the command line an `InputError` ends the process with exit status 2, and
-an `OperationalError` with 3.
+Python, the command line and HTTP clients get the same messages, with two differences. Where Python names an argument,
+the command line names an option, and HTTP names a JSON field. Python code and values in a message, such as a remedy or
+None, are replaced by what a user would write there. Over HTTP an `InputError` becomes a 4xx status, and an
+`OperationalError` a 5xx status. On the command line an `InputError` ends the process with exit status 2, and an
+`OperationalError` with 3, unless the command reports it itself (`verify` exits with 1).
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ class BudgetronError(Exception):
 
 
 class InputError(BudgetronError, ValueError):
-    """A value that is not accepted. The call has not changed the model."""
+    """A value that is not accepted. The call has not changed the model.
+
+    Calls that learn from a stream, such as `evaluate.progressive`, are an exception: when they raise an `InputError`,
+    for example a `BadLineError`, the model may have learned the examples before it.
+    """
 
 
 class InputTypeError(InputError, TypeError):
@@ -49,7 +54,7 @@ class BadLineError(InputError):
 
 
 class TooFewBytes(InputError):
-    """A byte budget that is too small for any model; `needed` is the smallest budget that suffices."""
+    """A byte budget that is too small for any model; `needed` is a budget that suffices, close to the smallest one."""
 
     needed: int = 0
 
@@ -66,7 +71,10 @@ class InputFileMissing(InputError, FileNotFoundError):
 
 
 class OperationalError(BudgetronError):
-    """The call was right, but the environment failed. The call had no effect unless the message says otherwise."""
+    """The call was right, but the environment failed.
+
+    The call may have had an effect, for example if only its answer was lost: see the class and the message.
+    """
 
 
 class StorageError(OperationalError):

@@ -14,7 +14,7 @@ from budgetron import BudgetProjectron, Budgetron, Forgetron, SharedProjectron, 
 from budgetron.distributed import ReplicatedModel, ShardedModel
 from budgetron.distributed.directory import record
 from budgetron.distributed.replicas.exchange import baseline_bytes
-from budgetron.errors import InputError
+from budgetron.errors import InputError, TooFewBytes
 
 KERNEL = kernels.Gaussian(gamma=0.3)
 
@@ -118,10 +118,11 @@ def test_too_few_bytes_are_rejected_with_a_remedy(make_model, number, total):
     """The remedies in the message work: the stated number of bytes, and the stated number of shards or replicas."""
     X, y, tasks = rows(300, 20)
     model = make_model(f"{total} B", 8)
-    with pytest.raises(InputError, match=f"for 8 {number}s") as rejected:
+    with pytest.raises(TooFewBytes, match=f"for 8 {number}s") as rejected:
         model.partial_fit(X, y, tasks=tasks)
     assert not hasattr(model, "_workers")
     bytes_needed = re.search(r"at least (\d+) bytes", str(rejected.value))[1]
+    assert rejected.value.needed == int(bytes_needed)
     parts = re.search(rf"use (\d+) {number}s? or fewer", str(rejected.value))[1]
     with make_model(f"{bytes_needed} B", 8) as enough:
         enough.partial_fit(X, y, tasks=tasks)

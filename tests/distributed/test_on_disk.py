@@ -208,9 +208,10 @@ def test_damaged_and_missing_files_are_rejected(tmp_path):
     shard.write_bytes(content)
     with pytest.raises(InputError, match="does not match its checksum"):
         ShardedModel.load(tmp_path)
-    (tmp_path / "sharded.json").write_text("{}")
-    with pytest.raises(InputError, match="is damaged"):
-        ShardedModel.load(tmp_path)
+    for content in (b"{}", b'{"kind":"\xff"}'):
+        (tmp_path / "sharded.json").write_bytes(content)
+        with pytest.raises(InputError, match="is damaged"):
+            ShardedModel.load(tmp_path)
     with pytest.raises(InputError, match=r"has no file 'sharded.json'"):
         ShardedModel.open(tmp_path / "nowhere")
 

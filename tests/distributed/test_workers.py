@@ -198,11 +198,11 @@ def test_the_error_names_the_shards_whose_worker_is_lost():
     lost = [shard for shard, owner in group.owner.items() if owner == "worker-0"]
     assert 0 not in lost
     assert len(lost) > 1
-    with pytest.raises(WorkersLost, match=f"no worker is left for shards {', '.join(map(str, lost))}[.] No"):
+    with pytest.raises(WorkersLost, match=f"no worker answers for shards {', '.join(map(str, lost))}[.] No"):
         group.call_all("statistics")
-    with pytest.raises(WorkersLost, match=f"no worker is left for shard {lost[0]}[.] No"):
+    with pytest.raises(WorkersLost, match=f"no worker answers for shard {lost[0]}[.] No"):
         group.call_owner(lost[0], "statistics")
     without_shards = WorkerGroup(SilentPool("worker-0", restarts=False), 0, 1, "ShardedModel")
     without_shards.begin(1, None)
-    with pytest.raises(WorkersLost, match=r"no worker is left\. No"):
+    with pytest.raises(WorkersLost, match=r"no worker answers\. No"):
         without_shards.call_all("ping")

@@ -140,6 +140,16 @@ def test_a_standby_has_the_versions_at_the_start_and_when_it_takes_over(tmp_path
     standby.host.close()
 
 
+@pytest.mark.parametrize("content", [b"{", b'{"current":"\xff"}'], ids=["torn", "not UTF-8"])
+def test_versions_are_copied_although_their_list_is_damaged(tmp_path, owner, content):
+    (owner.directory / "versions" / "state.json").write_bytes(content)
+    store = copy_of(tmp_path)
+    copier = Replicator(owner.directory, store)
+    copier.copy()
+    copier.copy_versions()
+    assert len(store.names("versions/files")) == 2
+
+
 @pytest.mark.parametrize("folder", ["files", "lists"])
 @pytest.mark.parametrize("content", [None, b"not the bytes that were written"])
 def test_damaged_versions_do_not_prevent_a_restore(tmp_path, owner, folder, content, caplog):

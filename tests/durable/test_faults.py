@@ -15,6 +15,7 @@ from host_streams import MODELS, blocks, close_without_snapshot, learn_without_h
 
 import budgetron
 from budgetron.durable import AlreadyOwned, DamagedLog, DiskRefused, Host, StaleOwner, repair
+from budgetron.durable.storage.sqlite_file import SqliteFile
 from budgetron.errors import StorageError
 from budgetron.learners.lifecycle.saved import content_of
 
@@ -238,6 +239,14 @@ def test_a_directory_that_cannot_be_created_is_rejected(tmp_path):
     (tmp_path / "file").write_text("here")
     with pytest.raises(DiskRefused, match="cannot read or write the directory"):
         Host.open(tmp_path / "file" / "host", MODELS["random"])
+
+
+def test_a_failed_read_is_not_called_a_failed_write(tmp_path):
+    file = SqliteFile(tmp_path / "log.sqlite", "CREATE TABLE one (number INTEGER);")
+    file._connection.set_progress_handler(lambda: 1, 1)  # SQLite aborts every statement
+    with pytest.raises(DiskRefused, match="cannot read or write the directory"):
+        file.one("SELECT sum(number) FROM one")
+    file.close()
 
 
 def test_nothing_is_acknowledged_without_the_first_snapshot(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import budgetron
+from budgetron import Budgetron, errors
 from budgetron.cli import main
 from budgetron.client import ServiceFailed, ServiceRefused
 from budgetron.client.responses import error_of
@@ -83,6 +84,12 @@ def test_disk_workers_network_data_and_packages_are_operational():
     assert issubclass(by_name["DiskRefused"], OSError)
     assert issubclass(by_name["Unreachable"], ConnectionError)
     assert issubclass(by_name["MissingExtra"], ImportError)
+
+
+def test_the_example_of_a_message_is_the_message():
+    with pytest.raises(InputError) as caught:
+        Budgetron(budget=0).partial_fit([[1.0], [0.0]], [0, 1])
+    assert f"\n    {caught.value}\n" in errors.__doc__
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CLASSES if issubclass(kind, OperationalError | InputError)],

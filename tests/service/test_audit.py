@@ -11,7 +11,7 @@ import event_loops
 import pytest
 from running import running
 
-from budgetron.durable import DiskRefused
+from budgetron.durable import DamagedLog, DiskRefused
 from budgetron.service import audit
 from budgetron.service.audit import AuditLog
 from budgetron.service.http import api_keys
@@ -101,3 +101,15 @@ def test_an_action_that_must_be_recorded_but_cannot_be_is_not_done(tmp_path):
         event_loops.run(act(True))
     event_loops.run(act(False))  # an action that need not be recorded, such as a download, is done
     assert done == [False]
+
+
+def test_a_damaged_file_is_named_and_the_service_starts_a_new_one_without_it(tmp_path):
+    (tmp_path / audit.NAME).write_bytes(b"rubbish" * 1000)
+    log = AuditLog(tmp_path)
+    with pytest.raises(DamagedLog, match=r"the audit log is damaged: .* move the file away") as damaged:
+        log.begin("ann", "::1", "PUT limits", None)
+    assert "budgetron repair" not in str(damaged.value)  # it handles models only
+    (tmp_path / audit.NAME).rename(tmp_path / "damaged.sqlite")
+    later = AuditLog(tmp_path)
+    assert later.begin("ann", "::1", "PUT limits", None) == 1
+    later.close()

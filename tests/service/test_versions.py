@@ -7,6 +7,8 @@ import pytest
 from running import running, until
 
 from budgetron import BudgetProjectron, Client
+from budgetron.durable import DamagedLog
+from budgetron.durable.versions import Versions
 from budgetron.errors import InputError
 from budgetron.kernels import Gaussian
 
@@ -152,3 +154,11 @@ def test_a_replaced_model_is_saved_even_if_there_are_as_many_versions_as_allowed
     assert versions.read(name) == b"the model in use"
     with pytest.raises(InputError, match="replaced-"):
         versions.save("replaced-8", b"mine")  # otherwise a rollback could take this content for a replaced model
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"current":7}', b'{"current":"\xff"}'], ids=["torn", "type", "not UTF-8"])
+def test_a_damaged_list_of_versions_is_reported_as_damage(tmp_path, content):
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "versions" / "state.json").write_bytes(content)
+    with pytest.raises(DamagedLog, match=r"state\.json is damaged: .*Delete the file"):
+        Versions(tmp_path)

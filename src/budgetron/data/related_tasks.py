@@ -77,7 +77,7 @@ def grid_graph(side: int = 10) -> graphs.TaskGraph:
 
 
 def opposed(n: int = 300, *, d: int = 10, seed: int = 0) -> RelatedTasks:
-    """Generate three tasks: w_0 = −w_1, and w_2 orthogonal to both.
+    """Generate three tasks, called 0, 1 and 2: their weights are w_1 = −w_2, and w_3 orthogonal to both.
 
     Each task has a third of the examples, in random order and without noise. Rows have unit length. This is the
     synthetic experiment of Saha et al. (2011), with 200 examples to learn and 100 to test.
@@ -86,7 +86,7 @@ def opposed(n: int = 300, *, d: int = 10, seed: int = 0) -> RelatedTasks:
     first, third = rng.normal(size=(2, d))
     first -= first.mean()
     third -= third.mean()  # Saha et al. report correlations, which subtract the mean of the weights
-    # Make w_2 orthogonal to w_0, and so to w_1 = −w_0.
+    # Make w_3 orthogonal to w_1, and so to w_2 = −w_1.
     third -= first * (first @ third) / (first @ first)
     weights = np.array([first, -first, third])
     X = rng.normal(size=(n, d))

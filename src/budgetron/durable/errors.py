@@ -1,9 +1,11 @@
 """The exceptions of durable models, and the translation of SQLite and file system errors into them.
 
-After an error, nothing of the call is in the model, except in three cases: `NotCopied`, a `StaleOwner` of the copy
-(another process has taken over the copy), and an error of the snapshot that follows the commit. In these cases the
-change is on disk and in the model, but not acknowledged. HTTP statuses are not decided here: the service maps the
-classes to statuses.
+After an error of a `Host`, nothing of the call is in the model, except in three cases: `NotCopied`, a `StaleOwner` of
+the copy (another process has taken over the copy), and an error of the snapshot that follows the commit. In these cases
+the change is on disk and in the model, but not acknowledged. After an error of one shard, a `ShardedModel` may have
+learned the rows of other shards. If the call had a key, it can be repeated, and no row is learned twice.
+
+HTTP statuses are not decided here: the service maps the classes to statuses.
 """
 
 from __future__ import annotations
@@ -19,7 +21,22 @@ from budgetron.errors import BudgetronError, InputError, StorageError
 _DAMAGE_CODES = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT,
                  sqlite3.SQLITE_MISMATCH}  # fmt: skip
 
-_TITLES = {"requests.sqlite": "the journal of the shards", "pending.sqlite": "the file of pending predictions"}
+# The title of each kind of file in messages, and what helps if it is damaged. Every file that is not listed belongs to
+# the log of a host.
+_LOG = (
+    "the log",
+    "Restore a backup: budgetron restore BACKUP {folder}. Or continue from the last good state, and lose all later "
+    "labels: budgetron repair {folder} --accept-loss",
+)
+_CONTINUE = "Continue without the damaged part: budgetron repair {folder} --accept-loss"
+_FILES = {
+    "requests.sqlite": ("the journal of the shards", _CONTINUE),
+    "pending.sqlite": ("the file of pending predictions", _CONTINUE),
+    "audit.sqlite": (
+        "the audit log",
+        "Stop the service, move the file away, and start the service again: the next action begins a new audit log.",
+    ),
+}
 
 
 class AlreadyOwned(StorageError):
@@ -86,8 +103,8 @@ def storage_errors(path: Path) -> Iterator[None]:
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGE_CODES:
             raise damaged_log(path, str(error)) from error
         raise DiskRefused(
-            f"Host: cannot write to the directory {str(path.parent)!r}: {error}. Nothing was acknowledged. Free disk "
-            "space or correct the permissions, then try again."
+            f"Host: cannot read or write the directory {str(path.parent)!r}: {error}. Nothing was acknowledged. "
+            "Free disk space or correct the permissions, then try again."
         ) from error
     except UnicodeDecodeError as error:  # sqlite3 quotes a damaged name in its message, and cannot decode it
         raise damaged_log(path, "its tables have names that cannot be read") from error
@@ -99,14 +116,6 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def damaged_log(path: Path, what: str) -> DamagedLog:
-    """The error for a damaged file, with the commands that help."""
-    folder, title = path.parent, _TITLES.get(path.name, "the log")
-    repair = f"budgetron repair {folder} --accept-loss"
-    if title == "the log":
-        remedy = (
-            f"Restore a backup: budgetron restore BACKUP {folder}. Or continue from the last good state, and lose all "
-            f"later labels: {repair}"
-        )
-    else:
-        remedy = f"Continue without the damaged part: {repair}"
-    return DamagedLog(f"Host: {title} is damaged: {str(path)!r}: {what}. {remedy}", what)
+    """The error for a damaged file, with what helps."""
+    title, remedy = _FILES.get(path.name, _LOG)
+    return DamagedLog(f"Host: {title} is damaged: {str(path)!r}: {what}. {remedy.format(folder=path.parent)}", what)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from budgetron.durable.errors import DiskRefused, storage_errors
+from budgetron.durable.errors import DamagedLog, storage_errors
 from budgetron.durable.ownership import make_private
 from budgetron.errors import InputError, input_error, shown
 from budgetron.persist.disk import replace_file
@@ -30,6 +30,7 @@ _MAX_AUTOMATIC = 5  # automatically saved versions, of models that were replaced
 _MAX_EVENTS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER, STATE, SUFFIX = "versions", "state.json", ".budgetron"
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)  # what msgspec raises for a damaged `state.json`
 AUTOMATIC = "replaced-"
 
 
@@ -91,10 +92,11 @@ class Versions:
         if content is not None:
             try:
                 self.state = msgspec.json.decode(content, type=VersionState)
-            except (msgspec.DecodeError, msgspec.ValidationError) as error:
-                raise DiskRefused(
+            except UNDECODABLE as error:
+                raise DamagedLog(
                     f"versions: {self._folder / STATE} is damaged: {error}. Delete the file. The versions "
-                    "stay, but the candidate and the list of past replacements are lost."
+                    "stay, but the candidate and the list of past replacements are lost.",
+                    str(error),
                 ) from None
 
     # ---- files

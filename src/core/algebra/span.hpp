@@ -87,7 +87,7 @@ class Span {
   }
 
   // Called after the kernel has changed. As long as some instance is within η of the span of the others, evicts the nearest one. With the new
-  // kernel such an instance would not have been stored, and its entries in the inverse could be arbitrarily large.
+  // kernel not all of them would have been stored, and their entries in the inverse could be arbitrarily large.
   template <class Evict>
   void evict_dependent(double eta2, Evict evict) {
     while (gram_->size() > 1) {

@@ -69,7 +69,7 @@ def read_record(source: str, who: str = "sharded model") -> DirectoryRecord:
     """
     try:
         record = msgspec.json.decode(read_file(source, NAME, who), type=DirectoryRecord)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(
             f"{who}: {NAME} in {source!r} is damaged: {error}. Restore the file from a backup."
         ) from None

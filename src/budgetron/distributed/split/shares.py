@@ -85,7 +85,7 @@ def least_bytes(plan: Plan) -> tuple[int, Settings]:
 def too_few_bytes_error(who: str, part: str, budget: int, n: int, bytes_each: int) -> TooFewBytes:
     """The error for a byte budget that is too small for n models of `bytes_each` bytes."""
     fewer = f", or use {count_text(budget // bytes_each, part)} or fewer" if budget >= bytes_each else ""
-    return TooFewBytes(
+    error = TooFewBytes(
         error_message(
             who,
             "budget",
@@ -94,6 +94,8 @@ def too_few_bytes_error(who: str, part: str, budget: int, n: int, bytes_each: in
             f"Raise the budget{fewer}.",
         )
     )
+    error.needed = n * bytes_each
+    return error
 
 
 def count_text(n: int, part: str) -> str:

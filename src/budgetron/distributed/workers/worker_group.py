@@ -21,18 +21,19 @@ from budgetron.distributed.workers.worker import ShardMessage
 from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
 from budgetron.errors import WorkerError, input_error, shown
 
-MAX_ATTEMPTS = 20  # how often a message is sent; before each retry the worker is restarted or the shard is moved
+MAX_ATTEMPTS = 20  # of one call; after each failed attempt the worker is restarted or its shards are moved
 _EPOCHS_PER_TERM = 1_000_000  # so that the epochs of a later coordinator, with a higher term, are always higher
 
 
 class WorkersLost(WorkerError):
-    """No worker is left that could own a shard. The logs have all acknowledged examples."""
+    """A call failed in all attempts, or no worker is left. The logs have all acknowledged examples."""
 
 
 class WorkerGroup:
-    """The workers and their shards. Safe for several threads.
+    """The workers and their shards.
 
-    Each shard has a lock, so other shards learn while one moves.
+    Several threads may use it. But `stream("learn", …)` keeps the messages of a shard in order only if the caller holds
+    `locked(shards)`. Each shard has a lock of its own, so other shards learn while one moves.
     """
 
     def __init__(self, pool: WorkerPool, n_shards: int, term: int, who: str) -> None:
@@ -130,7 +131,10 @@ class WorkerGroup:
 
     @contextmanager
     def locked(self, shards: Iterable[int]) -> Iterator[None]:
-        """Lock shards: other threads can neither send messages to them nor move them."""
+        """Lock shards: other threads can neither learn in them nor move them, except when their worker is lost.
+
+        Predictions take no lock. A thread that finds a worker lost recovers all of its shards, also locked ones.
+        """
         with ExitStack() as stack:
             for shard in sorted(set(shards)):
                 stack.enter_context(self._locks[shard])
@@ -148,7 +152,9 @@ class WorkerGroup:
 
     def call_owner(self, shard: int, method: str, *arguments: Any) -> Any:
         """Call a method of a shard's owner, and retry if the owner is lost. Only for calls that may be repeated."""
-        with self._locks[shard]:  # the shard must not move between the lookup of its owner and the answer
+        # No planned move may come between the lookup of the owner and the answer. If another thread recovers the shard
+        # in between, its former owner rejects the call like a lost worker, and the call is repeated.
+        with self._locks[shard]:
             for _ in range(MAX_ATTEMPTS):
                 worker, epoch = self.owner[shard], self.epoch[shard]
                 try:
@@ -233,7 +239,7 @@ class WorkerGroup:
     def _recover(self, worker: str, lost_epochs: dict[int, int]) -> None:
         """Assign the shards of a lost worker to the same worker if it restarts, otherwise to the other workers.
 
-        `lost_epochs` has the caller's shards, and the epochs under which their owner was lost. If these epochs have
+        `lost_epochs` maps each of the caller's shards to the epoch under which its owner was lost. If these epochs have
         changed, another thread has recovered the shards already.
         """
         with self._table_lock:
@@ -253,11 +259,11 @@ class WorkerGroup:
                         return  # the new owner is lost too: the next attempt recovers the shard
 
     def _workers_lost(self, shards: Iterable[int]) -> WorkersLost:
-        """Return the error for shards without a worker; without shards, the lost workers owned none."""
+        """Return the error. `shards` are those without a worker; it is empty if the lost workers owned no shard."""
         names = ", ".join(map(str, sorted(shards)))
         shown_shards = f" for shard{'s' if ', ' in names else ''} {names}" if names else ""
         return WorkersLost(
-            f"{self._who}: no worker is left{shown_shards}. No acknowledged example is lost: open the directory "
+            f"{self._who}: no worker answers{shown_shards}. No acknowledged example is lost: open the directory "
             f"again with {self._who}.open. A block that was sent with a key can be sent again."
         )
 

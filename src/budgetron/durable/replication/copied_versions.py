@@ -22,7 +22,7 @@ from budgetron.durable.errors import storage_errors
 from budgetron.durable.ownership import make_private
 from budgetron.durable.replication.objects import VERSION, decode_object, encode_object
 from budgetron.durable.replication.store import Store
-from budgetron.durable.versions import FOLDER, STATE, SUFFIX, VersionState
+from budgetron.durable.versions import FOLDER, STATE, SUFFIX, UNDECODABLE, VersionState
 from budgetron.errors import StorageError
 from budgetron.persist.disk import replace_file
 
@@ -68,7 +68,7 @@ class VersionCopier:
         present, files, state = set(self._store.names(_FILES)), {}, None
         for name, (size, at) in sources.items():
             if name == STATE:
-                with suppress(msgspec.DecodeError):  # it is damaged: the service reports that when it starts
+                with suppress(*UNDECODABLE):  # it is damaged: the service reports that when it starts
                     state = msgspec.json.decode((self._folder / name).read_bytes(), type=VersionState)
                     state = msgspec.structs.replace(state, candidate=None, promoting=None)
                 continue

@@ -13,7 +13,7 @@
 // that the correlations stay the same.
 //
 // The prediction averages the probabilities of m and z, weighted by how well each of the two has predicted (mixture.hpp). So where the combination
-// does not help, it costs at most ln 2 of log loss in total, plus 5e-5 per example, because each update divides 1e-4 of the weight equally.
+// does not help, its cost in log loss is at most ln 2 once, plus 5e-5 per example: each update divides 1e-4 of the weight equally.
 #pragma once
 
 #include <algorithm>

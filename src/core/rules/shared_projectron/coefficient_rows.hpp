@@ -45,7 +45,7 @@ class CoefficientRows {
     current_.reserve(kMaxCurrent);
   }
 
-  // Calls use(output, row) with row `at`, brought up to date. `space` has room for one row.
+  // Calls use(output, row) with row `at`, brought up to date. `space` has room for n numbers, one output of a row.
   template <class Use>
   void read(std::uint32_t at, std::size_t n, double* space, Use use) const {
     for (std::size_t o = 0; o < n_outputs_; ++o) {
@@ -103,7 +103,7 @@ class CoefficientRows {
     current_.clear();
   }
 
-  // The last slot takes the index of a removed slot, in which all coefficients are 0.
+  // Call it when a slot is removed, after its eviction with γ_r = 0, which sets its coefficients to 0. The last slot takes its index.
   void slot_removed(std::size_t slot, std::size_t last) {
     apply_log(last + 1);  // the log refers to slots by number
     for (std::size_t at = 0; at < table_.size(); ++at)
@@ -143,7 +143,7 @@ class CoefficientRows {
   }
 
   static bool has_log(const State& state) { return state.integers.count("table_log_slot") != 0; }
-  // The log, after the rows. Call allocate_log() first.
+  // Loads the log. The rows must be loaded already, and allocate_log() called.
   void load_log(const State& state, std::size_t n) {
     const auto& current = state.integers.at("table_current");
     if (current.size() != table_.size() || std::count(current.begin(), current.end(), 1) > static_cast<std::ptrdiff_t>(kMaxCurrent))

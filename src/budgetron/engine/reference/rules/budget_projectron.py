@@ -1,6 +1,6 @@
 """BudgetProjectron: the multitask Budget Projectron, mtbprj in Cavallanti and Cesa-Bianchi 2012.
 
-Without a budget it is the Projectron.
+Without a budget it is the Projectron of the paper, with η in the scale of K (`Projectron` has η in that of K/c_G²).
 
     H = Gram matrix of S in K,  k_t = kernel values of x_t with S,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
     on a mistake, δ ≤ η:   β ← β + y_t α
@@ -9,7 +9,7 @@ Without a budget it is the Projectron.
             r = argmin over the old members of |β_j| / √P_jj,   γ_j = −P_jr / P_rr
             β_j ← β_j + β_r γ_j for every j ≠ r, including t,   S ← S \\ {r}
 
-    y  y_t    alpha  α    delta2  δ²    eta2  η²    gram.H  H    P  P    gamma  γ    weights.beta  β
+Variables and their symbols: `y` y_t, `alpha` α, `delta2` δ², `eta2` η², `gram.H` H, `P` P, `gamma` γ, `weights.beta` β.
 
 η is the parameter `eta`: an example at most this far from the span of S is projected, not stored. The other symbols are
 those of `reference.rule`. With more than two classes |β_j| is ‖β_j‖₂. Scores within a factor of 1 + 1e-10 are ties;
@@ -35,7 +35,7 @@ from budgetron.engine.settings import Settings
 
 
 class Parameters(RuleParameters, frozen=True):
-    eta: Annotated[float, Meta(ge=0.0)] = 0.0
+    eta: Annotated[float, Meta(ge=0.0)] = 0.0  # the learners pass their own defaults, such as 0.01
 
 
 class BudgetProjectron(MistakeDriven):
@@ -80,7 +80,9 @@ class BudgetProjectron(MistakeDriven):
         return Outcome.UPDATED | Outcome.STORED
 
     def evict(self, n_old: int) -> int:
-        """Project the example of least loss among the first n_old on all others, and evict it; return its slot.
+        """Of the first n_old examples, choose the one of least loss. Project it on all others and evict it.
+
+        Return its slot.
 
         The loss of slot j is the norm of the change of f, ‖β_j‖ / √P_jj: 1/√P_jj is the distance of x_j from the span
         of the others.
@@ -118,7 +120,8 @@ class BudgetProjectron(MistakeDriven):
     def kernel_changed(self) -> None:
         """Recompute H. Then evict every example within η (or rounding) of the span of the others, the nearest first.
 
-        Under the new kernel they would not have been stored. If they stayed, H could be singular and P unbounded.
+        Under the new kernel, not all of them would have been stored. If they stayed, H could be singular and P
+        unbounded.
         """
         self.rows_moved()
         while (dependent := self.gram.dependent(self.eta2)) is not None:

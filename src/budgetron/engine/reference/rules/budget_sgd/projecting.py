@@ -104,7 +104,7 @@ class Project(Method):
         self.gram.H = recompute_gram(self.rule.store.arrival, self.rule.gram_row)
 
     def kernel_changed(self) -> None:
-        """Evict examples that would not have been stored under this kernel, as `BudgetProjectron` does."""
+        """Evict examples that are within η of the span of the others under this kernel, as `BudgetProjectron` does."""
         self.rows_moved()
         while (dependent := self.gram.dependent(self.rule.eta2)) is not None:
             self.project_out(*dependent)

@@ -18,8 +18,8 @@ beliefs that still learn. A variance that would exceed its prior is set to the p
 correlations stay the same.
 
 The prediction averages the probabilities of m and z, weighted by how well each of the two has predicted (`mixture`).
-So where the combination does not help, it costs at most ln 2 of log loss in all, and 5e-5 per example, because
-`mixture` divides 10⁻⁴ of the weight equally.
+So where the combination does not help, its cost in log loss is at most ln 2 once, plus 5e-5 per example: each update of
+`mixture` divides 10⁻⁴ of the weight equally, so m loses at most half of that.
 
 Combining predictions linearly: D. Wolpert, Stacked generalization, Neural Networks 1992. The Newton step: E. Hazan, A.
 Agarwal, S. Kale, Logarithmic regret algorithms for online convex optimization, Machine Learning 2007.
@@ -71,7 +71,7 @@ class Combination:
         """Learn from an example of class `code` with weight ω."""
         if len(beliefs) == 1:
             return
-        # Heavy examples must not make β jump, as in the calibration.
+        # As in the calibration, the weight is limited, so that a heavy example cannot make β jump.
         omega = min(omega, 1.0)
         both = self._both(logs, beliefs, m)
         self.w = mixture.weights(both, self.w, code, omega)
@@ -129,11 +129,14 @@ def verify(arrays: Arrays) -> None:
     require(is_distribution, "state.combination_weight", "positive weights that add up to 1")
     variances = np.diagonal(unpacked(matrix))
     are_variances = ((variances > 0) & (variances <= PRIOR * (1 + 1e-9))).all()
-    require(are_variances, "state.combination_matrix", f"variances from 0 to {PRIOR} on the diagonal")
+    require(are_variances, "state.combination_matrix", f"variances above 0 and at most {PRIOR} on the diagonal")
 
 
 def with_one_more(state: dict[str, Any], belief: int) -> None:
-    """Insert a copy of `belief` directly after `belief`, in the arrays of a saved model; used by `resize`."""
+    """Split `belief` in two in the arrays of a saved model: each has half of β, and the second has the prior variance.
+
+    `resize` calls it. The second belief comes directly after the first.
+    """
     beta, P = np.array(state["combination_beta"]), unpacked(np.asarray(state["combination_matrix"], dtype=np.float64))
     beta[belief] /= 2  # the two beliefs predict the same, so together they have the effect that one had before
     state["combination_beta"] = np.insert(beta, belief + 1, beta[belief])
@@ -143,7 +146,10 @@ def with_one_more(state: dict[str, Any], belief: int) -> None:
 
 
 def with_one_less(state: dict[str, Any], belief: int) -> None:
-    """Merge a belief with the next one, which predicts about the same; the opposite of `with_one_more`."""
+    """Merge a belief with the next one, which predicts about the same.
+
+    This is the opposite of `with_one_more` for β. The merged belief keeps the variance of the first.
+    """
     beta, P = np.array(state["combination_beta"]), unpacked(np.asarray(state["combination_matrix"], dtype=np.float64))
     beta[belief] += beta[belief + 1]
     state["combination_beta"] = np.delete(beta, belief + 1)
