@@ -141,11 +141,15 @@ def model_words(model: Any) -> str:
     """Describe a model in one line: learner, budget, kernel and graph."""
     budget = getattr(model, "budget", None)
     words = "without limit" if budget is None else f"of budget {budget:,}" if is_integer(budget) else f"of {budget}"
-    learner = getattr(model, "learner", None)  # of a model in shards or replicas
-    name = type(model if learner is None else learner).__name__
     parts = "replicas" if hasattr(model, "replicas") else "shards"
-    where = f" in {model.shards} {parts}" if learner is not None and hasattr(model, "shards") else ""
-    return f"{name} {words}{where}, {kernel_words(used_kernel(model))}, graph {shorten(model.graph, 60)}"
+    where = f" in {model.shards} {parts}" if hasattr(model, "shards") else ""
+    name, kernel = _learner_name(model), kernel_words(used_kernel(model))
+    return f"{name} {words}{where}, {kernel}, graph {shorten(model.graph, 60)}"
+
+
+def _learner_name(model: Any) -> str:
+    """Return the name of the learner; of a model in shards or replicas, that of the learner in each of them."""
+    return type(getattr(model, "learner", model)).__name__
 
 
 def used_kernel(model: Any) -> Any:
@@ -301,9 +305,9 @@ def point_record(model: Any) -> dict[str, Any] | None:
 
 
 def model_record(model: Any) -> dict[str, Any]:
-    """Return the settings and the size of a model as values for JSON."""
+    """Return the settings and the size of a model as values for JSON. Replicas are called shards too."""
     return {
-        "learner": type(model).__name__,
+        "learner": _learner_name(model),
         "budget": plain(getattr(model, "budget", None)),
         "kernel": None if model.kernel_ is None else str(model.kernel_),
         "graph": str(model.graph),
@@ -314,4 +318,8 @@ def model_record(model: Any) -> dict[str, Any]:
         "stored": model.n_stored_,
         "capacity": model.capacity_,
         "memory_bytes": model.memory_bytes_,
+        "shards": [
+            {"seen": shard.n_seen, "mistakes": shard.n_mistakes, "stored": shard.n_stored, "capacity": shard.capacity}
+            for shard in getattr(model, "shards_", [])
+        ],
     }

@@ -86,6 +86,15 @@ def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, live_directory
     assert json.loads(output_of("inspect", directory, "--json"))["seen"] == 1200
 
 
+def test_run_and_inspect_describe_a_model_in_shards_alike(live_directory):
+    directory, stream = live_directory
+    run = json.loads(output_of("run", stream, "--resume", directory, "--json"))["model"]
+    inspected = json.loads(output_of("inspect", directory, "--json"))
+    assert run["learner"] == inspected["learner"] in ("SharedProjectron", "Budgetron")
+    assert len(run["shards"]) == 3 and sum(shard["seen"] for shard in run["shards"]) == run["seen"] == 1200
+    assert {name: inspected[name] for name in run} == run
+
+
 def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, live_directory):
     directory, stream = live_directory
     output_of("run", stream, "--task", "user", "--budget", 20, "--save", tmp_path / "one.budgetron", "-q")
@@ -138,7 +147,8 @@ def test_shards_on_ray_learn_one_stream_and_then_another(tmp_path, graph):
         result = json.loads(done.stdout)
         assert result["model"]["seen"] == 600 * number
     model_class = ShardedModel if graph == "disconnected" else ReplicatedModel
-    assert result["model"]["learner"] == model_class.__name__
+    assert result["model"]["learner"] == "SharedProjectron" and len(result["model"]["shards"]) == 3
+    assert result["directory"] == str(tmp_path / "m")
     with model_class.open(tmp_path / "m") as model:
         assert model.n_seen_ == 1200 and model.n_mistakes_ == result["model"]["mistakes"]
         assert model.capacity_ == 40 and model.n_stored_ <= 40
