@@ -269,8 +269,7 @@ def _to_continue(result: RunResult, resume: str, save: str = "") -> str:
 
 
 def record(result: RunResult) -> dict[str, Any]:
-    """Return the complete result as values for JSON."""
-    model = result.model
+    """Return the result as values for JSON."""
     return {
         "source": result.source,
         "rows": result.rows,
@@ -281,10 +280,11 @@ def record(result: RunResult) -> dict[str, Any]:
         "stopped": result.stopped,
         "error": None if result.error is None else str(result.error),
         "saved": result.saved,
+        "directory": None if result.directory is None else str(result.directory),
         "label": result.columns.label,
         "task": result.columns.task,
-        "model": model_record(model),
-        "operating_point": point_record(model),
+        "model": model_record(result.model),
+        "operating_point": point_record(result.model),
         "validation": result.validation.to_dict(),
     }
 

@@ -78,11 +78,12 @@ def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, live_directory
     report, copy = tmp_path / "r.html", tmp_path / "copy"
     first = json.loads(output_of("run", stream, "--resume", directory, "--save", copy, "--report", report, "--json"))
     assert first["model"]["seen"] == 1200 and first["saved"] == str(copy)
+    assert first["directory"] == str(directory)
     parts = "3 shards" if "ShardedModel" in (directory / "sharded.json").read_text() else "3 replicas"
     assert parts in report.read_text() and "Learned relations are not shown" in report.read_text()
     assert output_of("predict", copy, stream, "-q") == output_of("predict", directory, stream, "-q")
     again = json.loads(output_of("run", stream, "--resume", copy, "--save", copy, "--json"))  # replaces the copy
-    assert again["model"]["seen"] == 1800
+    assert again["model"]["seen"] == 1800 and again["directory"] is None
     assert json.loads(output_of("inspect", directory, "--json"))["seen"] == 1200
 
 
