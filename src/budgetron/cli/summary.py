@@ -99,7 +99,11 @@ def _ranking_lines(model: Any, validation: Validation) -> Iterator[tuple[str, st
 
 
 def alarm_lines(validation: Validation) -> Iterator[str]:
-    """Yield lines about drift: the alarm for all tasks together first, then the latest alarm of each task."""
+    """Yield lines about drift: the latest alarm for all tasks together first, then the latest one of some tasks.
+
+    At most five alarms are listed, and the other tasks are counted. A long stream may have more alarms than
+    `validation.alarms` holds. The tasks of earlier alarms are not counted then, and the first line says so.
+    """
     from budgetron.evaluate.drift import words
 
     if not validation.alarms:
@@ -107,7 +111,9 @@ def alarm_lines(validation: Validation) -> Iterator[str]:
     # Alarms are in order of time, so a later alarm of a task replaces an earlier one.
     latest = {alarm.task: alarm for alarm in validation.alarms}
     ordered = sorted(latest.values(), key=lambda alarm: (not alarm.overall, -alarm.position))
-    yield f"{counted(validation.n_alarms, 'drift alarm')}:"
+    known = len(validation.alarms)
+    which = f". The latest {known:,} are about" if validation.n_alarms > known else ""
+    yield f"{counted(validation.n_alarms, 'drift alarm')}{which}:"
     for alarm in ordered[:_MAX_ALARMS]:
         yield f"  {'all tasks together' if alarm.overall else f'task {shorten(alarm.task)}'}: {words(alarm)}"
     if len(ordered) > _MAX_ALARMS:
