@@ -69,7 +69,9 @@ class FourierSgd(Rule):
     def check(cls, settings: Settings) -> None:
         super().check(settings)
         require(isinstance(settings.kernel, Gaussian), "kernel", "Gaussian", "another")
-        require(settings.capacity == 1, "capacity", "1, since nothing is stored", str(settings.capacity))
+        got = "null" if settings.capacity is None else str(settings.capacity)
+        # The core takes a capacity of 0 as no limit, so a rule that stores no examples has a capacity of 1.
+        require(settings.capacity == 1, "capacity", "1 for FourierSgd, which stores no examples", got)
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
