@@ -1,4 +1,7 @@
-"""Print the result of `budgetron run`: a summary for the terminal, warnings, and JSON."""
+"""Print the result of `budgetron run`: a summary for the terminal, warnings, and JSON.
+
+Other commands use parts of it.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,8 @@ def _lines(result: RunResult) -> Iterator[tuple[str, str, str]]:
         ("F", percent(overall.f_measure), _precision_words(model, overall)),
     ]
     ranking = list(_ranking_lines(model, validation))
-    # If a label is rare, error and F say little, because always predicting the other label has nearly the same error.
+    # If a label is rare, the error says little, because always predicting the other label has nearly the same error. So
+    # the ranking comes first.
     yield from [*errors, *ranking] if validation.rare is None else [*ranking, *errors]
     if overall.log_loss is not None and validation.calibration is not None:
         off = f"probabilities are off by {percent(validation.calibration.ece)} on average"
