@@ -1,4 +1,4 @@
-"""SharedProjectron with many tasks, and the Forgetron."""
+"""SharedProjectron with many tasks (`shared_rows`, `shared_graph_rows`), and the Forgetron (`forgetron_rows`)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ BLOCK = 500
 def full(budget: int, n_tasks: int, n: int, repetitions: int) -> ModelOnStream:
     """A model that has learned n examples: its budget is full, and up to 10,000 of its tasks have rows.
 
-    No example is repeated: the own weights of its task would predict it correctly the second time. Then the number of
-    mistakes, and so the work, would depend on the number of tasks.
+    10,000 is the default of `max_task_rows`. No example is repeated. If one were, a task with weights of its own would
+    predict it correctly the second time, so the number of mistakes, and with it the work, would depend on the number
+    of tasks.
     """
     stream = random_labels(n + (repetitions + 2) * BLOCK, n_tasks=n_tasks)
     runner = ModelOnStream(SharedProjectron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)

@@ -96,7 +96,7 @@ def test_without_pooch_local_files_are_used(tmp_path: Path, monkeypatch: pytest.
 
 
 class TestDownload:
-    """Over real HTTP, from a server on loopback."""
+    """Over real HTTP, from the server `mirror` on loopback, which serves the files in `tmp_path / "origin"`."""
 
     def test_downloads_only_missing_files(self, tmp_path: Path, mirror) -> None:
         write_files(tmp_path / "origin")
@@ -191,14 +191,8 @@ class TestDownload:
         assert sentence.startswith(
             f"set/one.bin is not on this machine and could not be downloaded from {mirror.url}/set/one.bin"
         )
-        for remedy in (
-            "ConnectionError",
-            "when online",
-            "folder=",
-            "--from",
-            "$BUDGETRON_DATA",
-            "$BUDGETRON_MIRROR",
-        ):
+        assert "ConnectionError" in sentence
+        for remedy in ("when online", "folder=", "--from", "$BUDGETRON_DATA", "$BUDGETRON_MIRROR"):
             assert remedy in sentence
         assert files_in(tmp_path / "cache") == []
 

@@ -1,4 +1,7 @@
-"""Print the result of `budgetron run`: a summary for the terminal, warnings, and JSON."""
+"""Print the result of `budgetron run`: a summary for the terminal, warnings, and JSON.
+
+Other commands use parts of it.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,8 @@ def _lines(result: RunResult) -> Iterator[tuple[str, str, str]]:
         ("F", percent(overall.f_measure), _precision_words(model, overall)),
     ]
     ranking = list(_ranking_lines(model, validation))
-    # If a label is rare, error and F say little, because always predicting the other label has nearly the same error.
+    # If a label is rare, the error says little, because always predicting the other label has nearly the same error. So
+    # the ranking comes first.
     yield from [*errors, *ranking] if validation.rare is None else [*ranking, *errors]
     if overall.log_loss is not None and validation.calibration is not None:
         off = f"probabilities are off by {percent(validation.calibration.ece)} on average"
@@ -99,7 +103,11 @@ def _ranking_lines(model: Any, validation: Validation) -> Iterator[tuple[str, st
 
 
 def alarm_lines(validation: Validation) -> Iterator[str]:
-    """Yield lines about drift: the alarm for all tasks together first, then the latest alarm of each task."""
+    """Yield lines about drift: the latest alarm for all tasks together first, then the latest one of some tasks.
+
+    At most five alarms are listed, and the other tasks are counted. A long stream may have more alarms than
+    `validation.alarms` holds. The tasks of earlier alarms are not counted then, and the first line says so.
+    """
     from budgetron.evaluate.drift import words
 
     if not validation.alarms:
@@ -107,7 +115,9 @@ def alarm_lines(validation: Validation) -> Iterator[str]:
     # Alarms are in order of time, so a later alarm of a task replaces an earlier one.
     latest = {alarm.task: alarm for alarm in validation.alarms}
     ordered = sorted(latest.values(), key=lambda alarm: (not alarm.overall, -alarm.position))
-    yield f"{counted(validation.n_alarms, 'drift alarm')}:"
+    known = len(validation.alarms)
+    which = f". The latest {known:,} are about" if validation.n_alarms > known else ""
+    yield f"{counted(validation.n_alarms, 'drift alarm')}{which}:"
     for alarm in ordered[:_MAX_ALARMS]:
         yield f"  {'all tasks together' if alarm.overall else f'task {shorten(alarm.task)}'}: {words(alarm)}"
     if len(ordered) > _MAX_ALARMS:
@@ -141,11 +151,15 @@ def model_words(model: Any) -> str:
     """Describe a model in one line: learner, budget, kernel and graph."""
     budget = getattr(model, "budget", None)
     words = "without limit" if budget is None else f"of budget {budget:,}" if is_integer(budget) else f"of {budget}"
-    learner = getattr(model, "learner", None)  # of a model in shards or replicas
-    name = type(model if learner is None else learner).__name__
     parts = "replicas" if hasattr(model, "replicas") else "shards"
-    where = f" in {model.shards} {parts}" if learner is not None and hasattr(model, "shards") else ""
-    return f"{name} {words}{where}, {kernel_words(used_kernel(model))}, graph {shorten(model.graph, 60)}"
+    where = f" in {model.shards} {parts}" if hasattr(model, "shards") else ""
+    name, kernel = _learner_name(model), kernel_words(used_kernel(model))
+    return f"{name} {words}{where}, {kernel}, graph {shorten(model.graph, 60)}"
+
+
+def _learner_name(model: Any) -> str:
+    """Return the name of the learner; of a model in shards or replicas, that of the learner in each of them."""
+    return type(getattr(model, "learner", model)).__name__
 
 
 def used_kernel(model: Any) -> Any:
@@ -265,8 +279,7 @@ def _to_continue(result: RunResult, resume: str, save: str = "") -> str:
 
 
 def record(result: RunResult) -> dict[str, Any]:
-    """Return the complete result as values for JSON."""
-    model = result.model
+    """Return the result as values for JSON."""
     return {
         "source": result.source,
         "rows": result.rows,
@@ -277,10 +290,11 @@ def record(result: RunResult) -> dict[str, Any]:
         "stopped": result.stopped,
         "error": None if result.error is None else str(result.error),
         "saved": result.saved,
+        "directory": None if result.directory is None else str(result.directory),
         "label": result.columns.label,
         "task": result.columns.task,
-        "model": model_record(model),
-        "operating_point": point_record(model),
+        "model": model_record(result.model),
+        "operating_point": point_record(result.model),
         "validation": result.validation.to_dict(),
     }
 
@@ -301,9 +315,9 @@ def point_record(model: Any) -> dict[str, Any] | None:
 
 
 def model_record(model: Any) -> dict[str, Any]:
-    """Return the settings and the size of a model as values for JSON."""
+    """Return the settings and the size of a model as values for JSON. Replicas are called shards too."""
     return {
-        "learner": type(model).__name__,
+        "learner": _learner_name(model),
         "budget": plain(getattr(model, "budget", None)),
         "kernel": None if model.kernel_ is None else str(model.kernel_),
         "graph": str(model.graph),
@@ -314,4 +328,8 @@ def model_record(model: Any) -> dict[str, Any]:
         "stored": model.n_stored_,
         "capacity": model.capacity_,
         "memory_bytes": model.memory_bytes_,
+        "shards": [
+            {"seen": shard.n_seen, "mistakes": shard.n_mistakes, "stored": shard.n_stored, "capacity": shard.capacity}
+            for shard in getattr(model, "shards_", [])
+        ],
     }

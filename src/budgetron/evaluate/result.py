@@ -58,8 +58,8 @@ class Validation:
     def rare(self) -> tuple[Any, float] | None:
         """The rarer of two labels and its share, if the share is below 10 %; otherwise None.
 
-        If a label is rare, error and F-measure say little, because always predicting the other label is right most of
-        the time. Read `auc` and `average_precision` instead.
+        If a label is rare, the error says little, because always predicting the other label has nearly the same error.
+        Read `auc` and `average_precision` instead.
         """
         return rare_label(self.confusion)
 

@@ -69,8 +69,8 @@ bool Learner::grows_little(const Rows& rows, const std::int64_t* task_ids) const
   if (!rule_grows_little(rows.count, task_ids)) return false;
   if (!stores()) return true;
   return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
-         // A block of text may need several times the bytes of a small model. Up to four times is accepted, because copying the model would take
-         // longer than learning the block.
+         // If this returns false, a copy of the model learns the block (learner.hpp). A block of text may need several times the bytes of a small
+         // model. Up to four times is accepted, because making that copy would take longer than learning the block.
          store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, 4 * memory_bytes());
 }
 
@@ -160,8 +160,9 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
       ++n_seen_;
       if (flags[i] & kMistake) ++n_mistakes_;
       if (bandwidth_.due(n_seen_) && update_gamma()) {
+        // This row's update or kernel_changed() may have changed slots, and refresh() below is skipped, so compute() runs again for the later rows.
         ++q;
-        break;  // examples may have been stored or evicted, so the products of the later rows are computed again
+        break;
       }
       if (changed_ != kNoSlot && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
     }
@@ -299,7 +300,8 @@ std::size_t Learner::argmin_oldest(const double* scores, std::size_t n) const {
 }
 
 std::size_t Learner::argmin_oldest(const double* scores, std::size_t n, const Extremes& range) const {
-  // Scores up to this limit count as equal to the least one. The second term treats scores far below the largest as 0 plus rounding error.
+  // Scores up to this limit count as equal to the least one. The second term makes scores equal that are negligible beside the largest: they are
+  // 0 up to rounding.
   const double limit = range.least * (1.0 + 1e-10) + 1e-12 * range.largest;
   const std::size_t best = simd().oldest_within(scores, arrivals_.data(), n, limit);
   // If rounding has made the least score negative, or if all scores are NaN, there may be no score within the limit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from written_mail import write_mail
 
 import budgetron as library
 from budgetron import evaluate, graphs, io, kernels
+from budgetron.cli import summary
 
 
 def blocks(path: Path) -> list[tuple]:
@@ -182,6 +184,24 @@ def test_a_stream_without_examples_is_refused(tmp_path: Path, budgetron, content
 def test_invalid_arguments_of_run_are_refused(mail: Path, budgetron, words: list[str], message: str) -> None:
     refused = budgetron("run", *(words if words == ["nosuch.csv"] else [mail, *words]), code=2)
     assert message in refused.output and "Traceback" not in refused.output and refused.stdout == ""
+
+
+def alarm(position: int, task: str | None) -> evaluate.Alarm:
+    return evaluate.Alarm(position, task, task is None, before=0.1, after=0.4, n=50, loss="error")
+
+
+@pytest.mark.parametrize("n_earlier", [0, 150])
+def test_the_summary_lists_the_latest_alarms_and_says_which_it_counts(mail: Path, n_earlier: int) -> None:
+    """A result has only its latest alarms, so the tasks of earlier ones are unknown."""
+    result = evaluate.progressive(library.Forgetron(30), blocks(mail), classes=["ham", "spam"])
+    alarms = [alarm(10, None), alarm(20, "ann"), *(alarm(30 + i, f"user {i}") for i in range(7)), alarm(90, "ann")]
+    result = replace(result, alarms=alarms, n_alarms=len(alarms) + n_earlier)
+    heading, *lines, more, empty = summary.alarm_lines(result)
+    assert heading == ("160 drift alarms. The latest 10 are about:" if n_earlier else "10 drift alarms:")
+    assert [line.split(":")[0].strip() for line in lines] == [
+        "all tasks together", "task ann", "task user 6", "task user 5", "task user 4",
+    ]  # fmt: skip
+    assert "90" in lines[1] and (more, empty) == ("  and 4 more tasks; see --report or --json", "")
 
 
 def test_the_summary_is_readable_text(mail: Path, tmp_path: Path, budgetron) -> None:

@@ -78,12 +78,22 @@ def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, live_directory
     report, copy = tmp_path / "r.html", tmp_path / "copy"
     first = json.loads(output_of("run", stream, "--resume", directory, "--save", copy, "--report", report, "--json"))
     assert first["model"]["seen"] == 1200 and first["saved"] == str(copy)
+    assert first["directory"] == str(directory)
     parts = "3 shards" if "ShardedModel" in (directory / "sharded.json").read_text() else "3 replicas"
     assert parts in report.read_text() and "Learned relations are not shown" in report.read_text()
     assert output_of("predict", copy, stream, "-q") == output_of("predict", directory, stream, "-q")
     again = json.loads(output_of("run", stream, "--resume", copy, "--save", copy, "--json"))  # replaces the copy
-    assert again["model"]["seen"] == 1800
+    assert again["model"]["seen"] == 1800 and again["directory"] is None
     assert json.loads(output_of("inspect", directory, "--json"))["seen"] == 1200
+
+
+def test_run_and_inspect_describe_a_model_in_shards_alike(live_directory):
+    directory, stream = live_directory
+    run = json.loads(output_of("run", stream, "--resume", directory, "--json"))["model"]
+    inspected = json.loads(output_of("inspect", directory, "--json"))
+    assert run["learner"] == inspected["learner"] in ("SharedProjectron", "Budgetron")
+    assert len(run["shards"]) == 3 and sum(shard["seen"] for shard in run["shards"]) == run["seen"] == 1200
+    assert {name: inspected[name] for name in run} == run
 
 
 def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, live_directory):
@@ -138,7 +148,8 @@ def test_shards_on_ray_learn_one_stream_and_then_another(tmp_path, graph):
         result = json.loads(done.stdout)
         assert result["model"]["seen"] == 600 * number
     model_class = ShardedModel if graph == "disconnected" else ReplicatedModel
-    assert result["model"]["learner"] == model_class.__name__
+    assert result["model"]["learner"] == "SharedProjectron" and len(result["model"]["shards"]) == 3
+    assert result["directory"] == str(tmp_path / "m")
     with model_class.open(tmp_path / "m") as model:
         assert model.n_seen_ == 1200 and model.n_mistakes_ == result["model"]["mistakes"]
         assert model.capacity_ == 40 and model.n_stored_ <= 40

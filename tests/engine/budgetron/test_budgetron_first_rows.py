@@ -24,9 +24,10 @@ KINDS = ["core"] * native.available + ["numpy"]
 
 
 def numbers(n, seed=0):
-    """Return CSR rows of six numbers, a fifth of which are 0, and whether the unscaled row is outside of a ball.
+    """Return CSR rows of six numbers on different scales, about a fifth of them 0, and labels.
 
-    Two more columns have one non-zero each, in rows 12 and 25, so that all `MAX_ROWS` rows are kept.
+    A label says whether the row before scaling is outside of a ball. Two more columns have one non-zero each, in rows
+    12 and 25, so that all `MAX_ROWS` rows are kept.
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 6)) * (rng.random((n, 6)) < 0.8)
@@ -74,6 +75,9 @@ def _two_classes():
 def test_all_columns_of_a_table_of_numbers_are_frequent():
     X, _ = numbers(100)
     assert frequent_columns(first_rows_of(X)) == list(range(8))
+
+
+def test_the_number_of_frequent_columns_is_limited():
     wide = sparse.csr_matrix(np.random.default_rng(0).normal(size=(100, 200)))
     assert len(frequent_columns(first_rows_of(wide))) == MAX_COLUMNS
 
@@ -86,10 +90,11 @@ def test_text_has_no_frequent_columns(values, length):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_rows_of_the_same_norm_contain_no_numbers(dtype):
-    """If all rows have the same norm, their values count as weights of words. Without normalisation they are numbers.
+def test_normalised_rows_of_words_contain_no_numbers(dtype):
+    """If all rows have the same norm, although their values differ in size, the values count as weights of words.
 
-    Rows of signs also have equal norms, but all their values have the same size, so they are not weights of words.
+    Without normalisation they count as numbers. Rows of signs also have equal norms, but all their values have the same
+    size, so they are not weights of words.
     """
     X = words(100, 20, d=40, values="counts")
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
@@ -271,7 +276,7 @@ def test_the_first_rows_are_learned_again_with_their_weights_and_offsets(engine)
 @pytest.mark.parametrize("engine", KINDS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("cuts", [[0, 64, 90], [0, 20, 64, 90]])
-def test_a_block_after_the_last_first_row_may_have_offsets(engine, n_classes, cuts):
+def test_offsets_are_accepted_when_the_first_rows_end(engine, n_classes, cuts):
     X, y = numbers(90)[0], np.arange(90) % n_classes
     offsets = np.linspace(-1, 1, 90) if n_classes == 2 else np.linspace(-1, 1, 270).reshape(90, 3)
     whole, cut = (Budgetron("100 KiB", engine=engine) for _ in range(2))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+import budgetron
 from budgetron import FourierSgd, graphs, kernels
 from budgetron.engine import native, reference
 from budgetron.engine.settings import make_settings
+from budgetron.errors import ModelFileError
+from budgetron.persist.container import pack, unpack
 
 
 def rule_of(graph, D, d=2, gamma=0.5):
@@ -73,3 +78,15 @@ def test_engines_agree_far_from_the_origin(offset):
     assert np.isfinite(margins[0]).all()
     if offset < 1e6:  # for 1e12, the rounding error of a phase is about 1e-4
         assert np.abs(margins[0] - margins[1]).max() < 1e-9
+
+
+@pytest.mark.parametrize(("capacity", "shown"), [(5, "5"), (None, "null")])
+def test_the_error_for_a_wrong_capacity_in_a_file_says_why_it_is_fixed(tmp_path, capacity, shown):
+    FourierSgd(budget="64 KiB").fit([[0.0], [1.0]], [0, 1]).save(tmp_path / "m")
+    text, arrays = unpack((tmp_path / "m").read_bytes())
+    record = json.loads(text)
+    record["settings"]["capacity"] = capacity
+    (tmp_path / "m").write_bytes(pack(json.dumps(record).encode(), arrays))
+    reason = f"capacity must be 1 for FourierSgd, which stores no examples; got {shown}"
+    with pytest.raises(ModelFileError, match=reason):
+        budgetron.load(tmp_path / "m")

@@ -36,12 +36,12 @@ struct RelationSettings {
           "covariance and batch relations as printed");
   }
   bool accumulates() const { return kind == Relation::logdet || kind == Relation::von_neumann; }
-  double n_tasks(std::size_t n) const { return static_cast<double>(std::max(tasks, n)); }  // k
+  double n_tasks(std::size_t n) const { return static_cast<double>(std::max(tasks, n)); }  // k, if n tasks have made a mistake
 
   Relation kind;
   double rate, power;  // η, p
   bool as_printed;
-  std::size_t tasks, rank;  // 0: not given
+  std::size_t tasks, rank;  // the learner's parameters `n_tasks` and `rank`; 0: not given
   std::size_t n_outputs, d;
   double unit;  // κ: the diagonal of C before anything is learned
 };
@@ -59,7 +59,8 @@ class Relations {
   virtual void add() = 0;                   // adds a task that is unrelated to all others
   virtual void drop(std::size_t r) = 0;     // removes a task; the last task takes its index
   virtual double entry(std::size_t i, std::size_t j) const = 0;
-  // Computes C for later steps, from the weights before the step of this mistake.
+  // Computes C from the current weights. Called before the step of each mistake after the first `start` examples, except for spectral relations.
+  // This step still uses the old C.
   virtual void recompute(const RowTable& rows) = 0;
   // Called after a step that adds y c_j x to the weights of each task j in one output. g_j is w_j·x before the step, `square` is ‖x‖².
   virtual void after_step(const double* c, const double* g, double y, double square) = 0;

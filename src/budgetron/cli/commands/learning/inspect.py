@@ -99,12 +99,8 @@ def _settings(model: Any) -> dict[str, Any]:
         for name, value in learner.get_params(deep=False).items()
         if name not in ("budget", "kernel", "graph", "task_column", "engine")
     }
-    record = model_record(model) | {"learner": type(learner).__name__, "kernel_words": kernel_words(used_kernel(model))}
-    record["shards"] = [
-        {"seen": shard.n_seen, "mistakes": shard.n_mistakes, "stored": shard.n_stored, "capacity": shard.capacity}
-        for shard in getattr(model, "shards_", [])
-    ]
-    return record | {"parameters": {name: value for name, value in others.items() if _is_json(value)}}
+    parameters = {name: value for name, value in others.items() if _is_json(value)}
+    return model_record(model) | {"kernel_words": kernel_words(used_kernel(model)), "parameters": parameters}
 
 
 def _is_json(value: Any) -> bool:

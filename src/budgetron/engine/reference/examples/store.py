@@ -9,7 +9,7 @@ Dense rows under the Gaussian kernel are stored minus a reference point c (`refe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -41,13 +41,9 @@ class Store:
         """Whether more examples are stored than the capacity B allows."""
         return self.settings.capacity is not None and len(self) > self.settings.capacity
 
-    def fits(self, x: Instance, without: Sequence[int] | Integers = ()) -> bool:
-        """Whether the pool of non-zeros has space for x beside the stored rows, not counting the slots in `without`."""
-        if self.settings.pool is None:
-            return True
-        sizes = self.rows.sizes
-        remaining = int(sizes.sum()) - int(sizes[list(without)].sum())
-        return remaining + len(x.values) <= self.settings.pool
+    def fits(self, x: Instance) -> bool:
+        """Whether the pool of non-zeros has space for x beside the stored rows."""
+        return self.settings.pool is None or int(self.rows.sizes.sum()) + len(x.values) <= self.settings.pool
 
     def fits_alone(self, x: Instance) -> bool:
         """Whether x fits into an empty pool; a longer row is never stored."""
@@ -127,6 +123,7 @@ class Store:
         self.arrival = without(self.arrival, r)
 
     def state(self) -> dict[str, Any]:
+        # In model files the task ids are called "key".
         slots = {"key": self.task_id.copy(), "cluster": self.cluster.copy(), "arrival": self.arrival.copy()}
         return self.rows.state() | slots | self.point.state() | self.bandwidth.state()
 

@@ -1,6 +1,6 @@
 """FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples.
 
-    u_q ~ N(0, 2γ I), q = 1 … D,   z(x) = (cos u_1·x, sin u_1·x, …),   E z(x)·z(x')/D = K'(x, x')
+    u_q ~ N(0, 2γ I), q = 1 … D,   z(x)_q = (cos u_q·x, sin u_q·x),   E z(x)·z(x')/D = K'(x, x')
     y f < ϑ:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i),   ψ(x, i)_q = g_iq z(x)_q
 
 u_q are the frequencies, γ is the parameter of the Gaussian kernel K', i is the task, η is the parameter `rate`, and ϑ
@@ -9,11 +9,11 @@ kernel, in fixed memory for any number of tasks:
 
     E g_iq g_jq = (A⁻¹)_ij / c_G²
 
-In a graph in closed form, all tasks of a cluster have the same random sign for a share (A⁻¹)_ij/(A⁻¹)_ii of the
-frequencies, where i and j are two of these tasks. For the other frequencies, each task has a random sign of its own. So
-with one task the rule is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c, where RRᵀ ≈ A⁻¹ up to a constant
-factor (`graphs.factor_of`), c is the largest norm of a row of R, and s_l are random signs. A and c_G are defined in
-`reference.rule`.
+In a graph in closed form, g_iq is a random sign. For a share (A⁻¹)_ij/(A⁻¹)_ii of the frequencies, the tasks of a
+cluster have their random signs in common, one per frequency; i and j are two of these tasks. For the other frequencies,
+each task has random signs of its own. So with one task the rule is exactly FOGD. In an explicit graph
+g_i = Σ_l R_il s_l / c, where RRᵀ ≈ A⁻¹ up to a constant factor (`graphs.factor_of`), c is the largest norm of a row of
+R, and s_l are random signs. A and c_G are defined in `reference.rule`.
 
     frequencies  u, in units of √(2γ)/32: small integers, as in `rules.budgetron.features.fourier_features`
     coupling(i)  g_i
@@ -69,7 +69,9 @@ class FourierSgd(Rule):
     def check(cls, settings: Settings) -> None:
         super().check(settings)
         require(isinstance(settings.kernel, Gaussian), "kernel", "Gaussian", "another")
-        require(settings.capacity == 1, "capacity", "1, since nothing is stored", str(settings.capacity))
+        got = "null" if settings.capacity is None else str(settings.capacity)
+        # The core takes a capacity of 0 as no limit, so a rule that stores no examples has a capacity of 1.
+        require(settings.capacity == 1, "capacity", "1 for FourierSgd, which stores no examples", got)
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
