@@ -301,13 +301,19 @@ def test_a_sleeping_part_sees_one_example_in_eight(kind, make_settings, learn):
 
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize(
-    ("idle", "weight_of_combination", "sleeps"), [(500, 0.4, True), (499, 0.4, False), (4000, 0.6, False)]
+    ("idle", "weight_of_combination", "graph", "sleeps"),
+    [
+        (500, 0.4, "complete", True),
+        (499, 0.4, "complete", False),
+        (4000, 0.6, "complete", False),
+        (4000, 0.4, "disconnected", False),
+    ],
 )
-def test_every_part_sleeps_soon_while_the_combination_is_no_better(
-    kind, idle, weight_of_combination, sleeps, make_settings, learn
+def test_every_part_sleeps_soon_while_the_combination_is_worse(
+    kind, idle, weight_of_combination, graph, sleeps, make_settings, learn
 ):
-    """A linear filter sleeps, but only while the combination has predicted worse than the mixture."""
-    engine, X, codes, tasks = with_a_sleeping_part(kind, make_settings(bins=0, max_task_rows=5), learn)
+    """A linear filter sleeps while the combination has predicted worse than the mixture, if tasks share weights."""
+    engine, X, codes, tasks = with_a_sleeping_part(kind, make_settings(graph, bins=0, max_task_rows=5), learn)
     state, linear = engine.state(), 0
     weights = np.full(len(state["belief_weight"]), 0.2)
     weights[linear] = 1e-4

@@ -32,6 +32,7 @@ namespace budgetron {
 Budgetron::Budgetron(const Config& config)
     : Learner(config),
       frequent_(bytes_),
+      has_shared_(config.parameters.flag("shared", true)),
       has_bins_(config.parameters.count("bins", 0) > 0),
       longest_with_pairs_(config.parameters.count("pairs", 0)),
       columns_(config.sparse ? config.parameters.array("frequent_columns").size() : config.d),

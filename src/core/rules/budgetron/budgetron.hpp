@@ -96,14 +96,15 @@ class Budgetron final : public Learner {
     return sum;
   }
 
-  // The number of idle examples after which part p sleeps. Unless the combination is worse than the mixture, idle parts may contribute to it, so only
-  // parts with Fourier features sleep, because they take the most time. Otherwise idle parts hardly change a prediction, and all of them sleep much
-  // sooner, except those that are needed for streams that change.
+  // The number of idle examples after which part p sleeps. Unless the combination is worse than the mixture, idle parts may contribute to it, so
+  // only parts with Fourier features sleep, because they take the most time. Otherwise idle parts hardly change a prediction, and all of them sleep
+  // much sooner, except those that are needed for streams that change. If tasks share no weights, so many examples would be few for each task, and no
+  // part sleeps sooner.
   std::int64_t sleeps_after(std::size_t p) const {
     const Part& part = *parts_[p];
     constexpr std::int64_t never = INT64_MAX;
     if (part.stays()) return never;
-    if (combination_.is_no_worse()) return part.frequencies() > 0 ? kSleepAfter : never;
+    if (combination_.is_no_worse() || !has_shared_) return part.frequencies() > 0 ? kSleepAfter : never;
     return part.learns_slowly() ? kSleepSoonIfSlow : kSleepSoon;
   }
   bool is_awake(std::size_t p) const { return idle_[p] < sleeps_after(p) || n_seen_ % kWakeEvery == 0; }
@@ -148,6 +149,7 @@ class Budgetron final : public Learner {
   State explain(const Query& query) const;
 
   Vec<std::int32_t> frequent_;  // sparse rows: the columns that parts for dense rows see, ascending
+  bool has_shared_;             // whether there are weights that all tasks share
   bool has_bins_;               // whether there are beliefs on binned columns
   std::size_t longest_with_pairs_;  // sparse rows: the largest number of features of a row with pairs; 0: no pairs
   std::size_t columns_;         // how many columns the parts for dense rows see

@@ -136,11 +136,11 @@ class GrowingParts(BudgetronDeclaration):
 
         Unless the combination is worse than the mixture, idle parts may contribute to it, so only parts with Fourier
         features sleep, because they take the most time. Otherwise idle parts hardly change a prediction, and sleep much
-        sooner.
+        sooner. If tasks share no weights, so many examples would be few for each task, and no part sleeps sooner.
         """
         if self._stays(k, part):
             return mixture.NEVER
-        if self.combination.is_no_worse:
+        if self.combination.is_no_worse or not self.settings.parameters.shared:
             return mixture.SLEEP_AFTER if part.frequencies else mixture.NEVER
         return mixture.SLEEP_SOON_IF_SLOW if part.learns_slowly else mixture.SLEEP_SOON
 
