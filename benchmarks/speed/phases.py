@@ -1,8 +1,8 @@
 """Where the time of one example goes: the engine, Python around it, and the core's functions as measured by perf.
 
-The first two are measured with mtrbp (`RandomBudgetPerceptron`), d=28, the Gaussian kernel and blocks of examples: the
-time to predict, and what learning and then the call from Python take in addition. The functions are measured for
-several learners (`_workloads`).
+The engine and Python are measured with mtrbp (`RandomBudgetPerceptron`), d=28, the Gaussian kernel and blocks of
+examples, as three times: predicting; what learning takes in addition; what the call from Python takes in addition to
+that. The functions are measured for several learners (`_workloads`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BLOCK = 2000
 
 
 def _workloads() -> dict[str, ModelOnStream]:
-    """Models with full budgets, each with a stream to learn."""
+    """Models, each with a stream to learn. Those that store examples have full budgets."""
     square = kernels.Polynomial(degree=2, bias=1.0, normalize=True)
     return {
         "mtrbp, B=1000": ModelOnStream(RandomBudgetPerceptron(1000, GAUSSIAN), noisy(8000), BLOCK).fill(1000),

@@ -110,7 +110,9 @@ def test_rejected_records_do_not_fill_the_disk(tmp_path):
                 with pytest.raises(InputError):
                     host.learn([[np.nan] * 5], [1], ["ann"])
             (n,) = host._state.log.db.one("SELECT count(*) FROM log")
-            assert n <= (101 if has_snapshot else 1)
+            # The log has the records after the older of two snapshots: 50 up to the newer one, and fewer than 50 later.
+            # Before the first snapshot, each commit deletes the rejected records before it.
+            assert n < 2 * 50 if has_snapshot else n == 1
             host.learn(*BLOCKS[0])
 
 
@@ -219,7 +221,7 @@ def test_a_directory_in_use_is_neither_repaired_nor_restored(tmp_path):
 # ---- restore
 
 
-@pytest.mark.parametrize("damage", ["none", "rubbish", "missing", "log", "empty directory"])
+@pytest.mark.parametrize("damage", ["none", "rubbish", "missing", "log", "no directory"])
 def test_a_backup_is_restored_over_anything(tmp_path, damage):
     host = learned_host(tmp_path / "host", 60)
     host.backup(tmp_path / "backup")
@@ -234,18 +236,18 @@ def test_a_backup_is_restored_over_anything(tmp_path, damage):
         file.unlink()
     elif damage == "log":
         change(tmp_path / "host", "DELETE FROM log WHERE number = 5")
-    elif damage == "empty directory":
+    elif damage == "no directory":
         shutil.rmtree(tmp_path / "host")
     done = restore(tmp_path / "backup", tmp_path / "host")
     assert (done.last_good, done.examples) == (3, 60)
-    assert done.position == done.last_known + 1 and done.last_known == (3 if damage == "empty directory" else 5)
-    assert (done.old_database is None) == (damage in ("missing", "empty directory"))
+    assert done.position == done.last_known + 1 and done.last_known == (3 if damage == "no directory" else 5)
+    assert (done.old_database is None) == (damage in ("missing", "no directory"))
     with Host.open(tmp_path / "host") as host:
         assert host.content() == before and host.position == done.position
         assert is_repeated(host, 3) and not is_repeated(host, 4)
 
 
-def test_a_backup_that_was_copied_over_the_file_names_the_command(tmp_path):
+def test_a_backup_that_was_copied_over_the_file_is_detected_and_the_message_names_the_command(tmp_path):
     host = learned_host(tmp_path / "host", 60)
     host.backup(tmp_path / "backup")
     host.learn(*BLOCKS[3])
@@ -290,7 +292,7 @@ def test_files_that_are_not_backups_are_rejected_and_change_nothing(tmp_path, ki
 # ---- permissions, and files that a killed process leaves
 
 
-def test_only_the_owner_may_read(tmp_path):
+def test_other_users_may_not_read(tmp_path):
     host = learned_host(tmp_path / "above" / "host", 60)
     host.backup(tmp_path / "backup")
     token = directory_token(tmp_path / "above" / "host")

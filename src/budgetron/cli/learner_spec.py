@@ -1,7 +1,8 @@
 """Parse a learner's name, kernel, graph, budget and other parameters from the command line.
 
 --learner Forgetron      or the paper's name, mtforg; or a preset, such as bpa-s
---kernel gaussian:0.5    NAME, NAME:VALUE, or NAME:parameter=value,parameter=value
+--kernel gaussian:0.5    NAME, NAME:VALUE, or NAME:parameter=value,parameter=value; or none, for linear models only
+                         a parameter that is true or false may follow without a value: polynomial:3,normalize
 --graph clusters:FILE    complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE
 --budget 64KiB           a number of stored examples, a size, or none
 --set eta=0.05           any other parameter of the learner
@@ -54,7 +55,7 @@ class LearnerSpec:
             budget_from(who, self.budget)
         # The file is read once, here; `build` may be called several times.
         rows = _graph_rows(who, self.graph)
-        # A graph without a file is created here already, to report a wrong coupling before anything is read.
+        # A graph without a file is created here already, to report a wrong coupling before the stream is read.
         if not rows:
             graph_of(who, self.graph, rows)
         return replace(self, learner=name, graph_rows=rows)
@@ -107,9 +108,9 @@ def default_budget(learner: str) -> str:
 
 
 def learner_named(who: str, text: str, option: str = "--learner") -> str:
-    """Return the class name of the learner that has this class name or this name in the paper.
+    """Return the class name of a learner from its class name or its name in the paper.
 
-    The name of a preset is returned in lower case. Upper and lower case are the same in `text`.
+    For the name of a preset, return it in lower case. The case of `text` does not matter.
     """
     for name in learner_names():
         if text.lower() == name.lower():

@@ -91,7 +91,8 @@ def store_fields(settings: Settings, arrays: Arrays) -> Layout:
         nonzeros = length(arrays, "indices")
         return fields | {"indptr": Field("int64", (n + 1,)), "indices": Field("int32", (nonzeros,)),
                          "data": Field(settings.dtype, (nonzeros,))}  # fmt: skip
-    fields["rows"] = Field(settings.dtype, (n, settings.n_features))  # minus the reference point, see `reference_point`
+    # Dense rows are stored minus the reference point, see `reference.examples.reference_point`.
+    fields["rows"] = Field(settings.dtype, (n, settings.n_features))
     if isinstance(settings.kernel, Gaussian):
         point = Field(settings.dtype, (settings.n_features,))
         fields |= optional({"reference": point, "reference_candidate": point, "reference_streak": Field("int64"),
@@ -100,17 +101,18 @@ def store_fields(settings: Settings, arrays: Arrays) -> Layout:
 
 
 def gram_fields(arrays: Arrays) -> Layout:
-    """Return the fields of the inverse of the Gram matrix, or of the matrix's factor.
+    """Return the fields of the inverse of the Gram matrix, or of the Cholesky factor of the Gram matrix.
 
+    `inverse_diagonal` belongs to both.
     Only the core saves them. The NumPy engine computes the Gram matrix again from the stored examples.
     """
     n = length(arrays, "key")
-    packed, per_slot = Field("float64", (triangle(n),)), Field("float64", (n,))
+    lower_triangle, per_slot = Field("float64", (triangle(n),)), Field("float64", (n,))
     if "factor" in arrays:
-        fields = {"factor": packed, "inverse_diagonal": per_slot, "factor_order": Field("int64", (n,)),
+        fields = {"factor": lower_triangle, "inverse_diagonal": per_slot, "factor_order": Field("int64", (n,)),
                   "factor_age": Field("int64")}  # fmt: skip
     else:
-        fields = optional({"inverse": packed, "inverse_diagonal": per_slot}, arrays)
+        fields = optional({"inverse": lower_triangle, "inverse_diagonal": per_slot}, arrays)
     return fields | optional({"gram_rebuilds": Field("int64", (2,))}, arrays)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 
-_MAX_NAMES = 2**15  # a table remembers at most this many names, a few MB
+_MAX_NAMES = 2**15  # a table remembers at most this many names, usually a few MB
 _MAX_LENGTH = 256  # characters; longer names are not remembered
 
 

@@ -1,8 +1,8 @@
 """`Learner`, the base class of all learners: presets, `fit`, `explain`, `save`, and what scikit-learn needs.
 
 Its own base classes learn and predict blocks (`block_learner`) and single examples (`single_examples`). The learning
-rule itself is in the engine. The file of a learner declares its parameters, turns them into engine settings, and adds
-the methods that only this learner has.
+rule itself is in the engine. The module of a learner (in `estimators/`) declares its parameters, turns them into engine
+settings, and adds the methods that only this learner has.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model to one file, replacing an existing file; `budgetron.load` reads it.
 
-        Before anything is written, the content is checked as `load` checks it, except for its size. The file is
-        replaced atomically.
+        Before anything is written, the parameters, settings, graph, state, labels, operating point and columns are
+        checked as `load` checks them. The file is replaced atomically.
         """
         from budgetron.learners.lifecycle.saved import content_of  # imported here because most processes never save
         from budgetron.persist import replace_file

@@ -2,7 +2,7 @@
 
     0   8 bytes    magic, 8F "Budget" 0A
     8   8 bytes    format number, unsigned, little-endian: 2, or 1 in older files (`engines` reads their settings)
-    16  32 bytes   SHA-256 of every other byte of the file: bytes 0 to 15, then byte 48 to the end
+    16  32 bytes   SHA-256 of all bytes except these 32: bytes 0 to 15, then byte 48 to the end
     48  …          a safetensors payload; tensor "model" (U8) is the JSON text, all others are numbers
 
 The header has no length field that could be wrong: the payload is the rest of the file, and safetensors checks its own

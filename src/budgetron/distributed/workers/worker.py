@@ -43,7 +43,7 @@ class ShardMessage:
     shard: int
     epoch: int
     block: Block | None
-    # As passed to the call, for the log. The weights in `block` include class weights.
+    # `sample_weight` as passed to the call, for the log; the weights in `block` also include class weights.
     sample_weight: NDArray[np.float64] | None = None
     key: str | None = None
     rows: StreamRows | None = None
@@ -68,7 +68,8 @@ class _OwnedShard:
     epoch: int
     host: Host | None
     in_memory: Any = None  # the model, if there is no directory
-    is_behind: bool = False  # a message failed; it must be sent again before later ones, to keep the rows in order
+    # A message failed: nothing is learned until the shard is assigned again, to keep the rows in order.
+    is_behind: bool = False
 
     @property
     def model(self) -> Any:

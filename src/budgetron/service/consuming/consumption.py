@@ -7,7 +7,8 @@ a backup learns the messages after the backup again, as far as the broker still 
 
 Invalid messages are counted and skipped. The first few of each connection are reported in the server log. After a
 failure that no message caused, such as a full disk, the service connects again a moment later, and continues at the
-position of its log.
+position of its log. Invalid messages are not in the log, so those after the last learned message are read, counted and
+reported again.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ class Source(Protocol):
     key: str  # identifies the stream; a stream that is deleted and created again gets another key
 
     def read(self, first: int) -> AsyncIterator[tuple[Messages, int]]:
-        """Yield the messages from number `first` on, in order, and how many more wait. At a pause, yield none."""
+        """Yield the messages from number `first` on, in order, and how many more wait.
+
+        At a pause, yield an empty list, so that the caller can check whether to stop.
+        """
 
     async def close(self) -> None: ...
 
