@@ -355,8 +355,7 @@ def test_a_damaged_container_is_rejected(files, tmp_path):
     check_rejected(tmp_path / "m", b"PK" + content, "a Budgetron model")
     check_rejected(tmp_path / "m", content + b"\0", "SHA-256")
     check_rejected(tmp_path / "m", content[:100], "SHA-256")
-    head = MAGIC + (FORMAT + 1).to_bytes(8, "little")
-    newer = head + sha256(head + content[48:]).digest() + content[48:]
+    newer = _with_format(content, FORMAT + 1)
     check_rejected(tmp_path / "m", newer, f"format {FORMAT + 1}", "newer")
     rest, head = content[48:], content[:16]
     for payload in (b"", b"\xff" * 8, b"\0" * 8, (2**63).to_bytes(8, "little") + b"{}", rest[:-1], rest + b"\0"):
@@ -365,6 +364,17 @@ def test_a_damaged_container_is_rejected(files, tmp_path):
     check_rejected(tmp_path / "m", pack(b"[" * 100_000, {}), "settings")
     check_rejected(tmp_path / "m", pack(b"\xff\xfe", {}), "settings")
     check_rejected(tmp_path / "m", pack(b"{}", {"c": np.zeros(1, dtype=np.complex64)}), "complex64")
+
+
+def _with_format(content, number):
+    head = MAGIC + number.to_bytes(8, "little")
+    return head + sha256(head + content[48:]).digest() + content[48:]
+
+
+def test_a_newer_version_is_suggested_only_for_a_higher_format(files):
+    with pytest.raises(ModelFileError, match="format 0") as refused:
+        unpack(_with_format(files["random"], 0))
+    assert "newer" not in str(refused.value) and "changed or truncated" in str(refused.value)
 
 
 def test_large_files_and_paths_without_a_file_are_rejected(files, tmp_path):

@@ -26,6 +26,7 @@ MAGIC = b"\x8fBudget\n"
 FORMAT = 2
 JSON = "model"
 _START = 48
+_USE_ANOTHER_COPY = "It was changed or truncated: use another copy."
 _DTYPES = frozenset({"float64", "float32", "int64", "int32", "uint64", "uint8"})
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -48,13 +49,14 @@ def unpack(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
                   "Such files are written by save() and by: budgetron run --save")
     number = int.from_bytes(content[8:16], "little")
     if len(content) >= _START and not 1 <= number <= FORMAT:
-        raise invalid("the file", f"of format 1 to {FORMAT}", f"format {number}", "A newer budgetron may read it.")
+        remedy = "A newer budgetron may read it." if number > FORMAT else _USE_ANOTHER_COPY
+        raise invalid("the file", f"of format 1 to {FORMAT}", f"format {number}", remedy)
     # The digest is checked after the format number, because a later format may have its digest elsewhere.
     digest = sha256(content[:16])
     digest.update(memoryview(content)[_START:])
     if digest.digest() != content[16:_START]:
         raise invalid("the file", "unchanged since it was saved", "content that does not match its SHA-256 checksum",
-                  "It was changed or truncated: use another copy.")
+                  _USE_ANOTHER_COPY)
     arrays = _tensors(content[_START:])
     text = arrays.pop(JSON, None)
     if text is None or text.dtype != np.uint8 or text.ndim != 1:
