@@ -282,9 +282,11 @@ def test_files_that_are_not_backups_are_rejected_and_change_nothing(tmp_path, ki
         (tmp_path / "file").write_bytes(content[kind])
     host.close()
     before = (tmp_path / "host" / "host.sqlite").read_bytes()
-    for call in (lambda: restore(tmp_path / "file", tmp_path / "host"), lambda: verify(tmp_path / "file")):
-        with pytest.raises(DamagedLog, match=r"BACKUP must be an intact file.*Choose another backup"):
-            call()
+    expected = "must be an intact file.*Choose another backup"
+    with pytest.raises(DamagedLog, match=f"restore: SOURCE {expected}"):
+        restore(tmp_path / "file", tmp_path / "host")
+    with pytest.raises(DamagedLog, match=f"verify: PATH {expected}"):
+        verify(tmp_path / "file")
     assert (tmp_path / "host" / "host.sqlite").read_bytes() == before
     assert not list((tmp_path / "host").glob(".*"))
 

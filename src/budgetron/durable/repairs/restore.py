@@ -57,7 +57,7 @@ def restore(
             copy_end = _fetch(os.fspath(backup), stage, position, at)
             log = Log(stage)
         except DamagedLog as error:
-            raise (error if is_copy(backup) else not_a_backup_error(backup, error)) from error
+            raise (error if is_copy(backup) else not_a_backup_error("restore", "SOURCE", backup, error)) from error
         try:
             last_good = log.position
             last = max(last_good, copy_end or 0, _last_record(directory))
@@ -67,7 +67,7 @@ def restore(
             examples = _renumber(log, last + 1 if copy_end is None else unused_number(last))
             new_position = log.position
         except DamagedLog as error:
-            raise (error if is_copy(backup) else not_a_backup_error(backup, error)) from error
+            raise (error if is_copy(backup) else not_a_backup_error("restore", "SOURCE", backup, error)) from error
         finally:
             log.close()
         old_database = put_in_place(stage / NAME, directory, "replaced", new_position)

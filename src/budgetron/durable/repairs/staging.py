@@ -117,10 +117,10 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
     return old_database
 
 
-def not_a_backup_error(backup: str | os.PathLike[str], error: DamagedLog) -> DamagedLog:
+def not_a_backup_error(who: str, parameter: str, backup: str | os.PathLike[str], error: DamagedLog) -> DamagedLog:
     """The error for a damaged backup, or for a file that is not a backup."""
     return DamagedLog(
-        error_message("restore", "BACKUP", "an intact file from GET /v1/backup or Host.backup",
+        error_message(who, parameter, "an intact file from GET /v1/backup or Host.backup",
                       f"{os.fspath(backup)!r}: {error.what or error}",
                       "Choose another backup. A model file is uploaded with PUT /v1/snapshot instead.")
     )  # fmt: skip

@@ -56,7 +56,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             copy_log(path, folder / NAME)
             return _recover_and_describe(folder)
         except DamagedLog as error:
-            raise not_a_backup_error(path, error) from error
+            raise not_a_backup_error("verify", "PATH", path, error) from error
 
 
 def _recover_and_describe(folder: Path) -> Verification:
