@@ -160,7 +160,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
     if name.lower() == "none" and not rest:
         return None
     if name.lower() not in KERNELS:
-        accepted = "gaussian, gaussian:GAMMA, polynomial:DEGREE, linear, linear:BIAS or none"
+        accepted = "gaussian, gaussian:GAMMA, polynomial, polynomial:DEGREE, linear, linear:BIAS or none"
         raise input_error(who, "--kernel", accepted, shown(text))
     class_name, main_parameter = KERNELS[name.lower()]
     kernel_class = getattr(kernels, class_name)

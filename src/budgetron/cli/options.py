@@ -114,7 +114,7 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--kernel",
             default="gaussian",
             show_default=True,
-            help="gaussian[:GAMMA], polynomial[:DEGREE], linear; none for a linear Budgetron.",
+            help="gaussian[:GAMMA], polynomial[:DEGREE], linear[:BIAS]; none for a linear Budgetron.",
         ),
         click.option("--graph", default="complete", show_default=True, help=f"{GRAPHS}."),
         click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other parameter."),

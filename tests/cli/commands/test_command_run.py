@@ -42,7 +42,9 @@ def test_run_accepts_every_learner(mail: Path, as_json, learner) -> None:
         (["--budget", "64KiB"], {"budget": "64KiB"}),
         (["--budget", "1,000"], {"budget": 1000}),
         (["--budget", "none"], {"budget": None}),
+        (["--kernel", "polynomial"], {"kernel": kernels.Polynomial()}),
         (["--kernel", "polynomial:3"], {"kernel": kernels.Polynomial(3)}),
+        (["--kernel", "polynomial:3,normalize"], {"kernel": kernels.Polynomial(3, normalize=True)}),
         (
             ["--kernel", "polynomial:degree=3,bias=0.5,normalize"],
             {"kernel": kernels.Polynomial(3, 0.5, normalize=True)},
@@ -165,7 +167,7 @@ def test_a_stream_without_examples_is_refused(tmp_path: Path, budgetron, content
     ("words", "message"),
     [
         (["nosuch.csv"], "No such file"),
-        (["--kernel", "cosine"], "--kernel must be gaussian"),
+        (["--kernel", "cosine"], "polynomial, polynomial:DEGREE, linear, linear:BIAS or none"),
         (["--kernel", "gaussian:-1"], "gamma must be a positive number"),
         (["--kernel", "gaussian:width=1"], "--kernel must be gaussian with the parameters gamma"),
         (["--budget", "0"], "--budget must be an integer >= 1"),
