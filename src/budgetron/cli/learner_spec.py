@@ -211,7 +211,9 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
         return []
     if kind not in ("clusters", "edges") or not rest:
         raise input_error(who, "--graph", GRAPHS, shown(text))
-    max_fields, line_format = (2, "task,cluster") if kind == "clusters" else (3, "task,task or task,task,weight")
+    max_fields, line_format = 2, "task,cluster"
+    if kind == "edges":
+        max_fields, line_format = 3, "task,task or task,task,weight, or task for a task without edges"
     rows: list[list[str]] = []
     # utf-8-sig drops the byte order mark that spreadsheet programs write.
     with open(rest, newline="", encoding="utf-8-sig") as file:

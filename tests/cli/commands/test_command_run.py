@@ -83,6 +83,10 @@ def test_a_wrong_line_of_a_graph_is_named_by_its_number(mail: Path, tmp_path: Pa
     (tmp_path / "clusters.csv").write_text("# two remarks\n# before\ntask,cluster\nann,a\n\nbob\n")
     refused = budgetron("run", mail, "--graph", f"clusters:{tmp_path / 'clusters.csv'}", code=2)
     assert "'bob'] in line 6 of" in refused.output
+    (tmp_path / "edges.csv").write_text("ann,bob\ncid\nann,cid,1,2\n")
+    refused = budgetron("run", mail, "--graph", f"edges:{tmp_path / 'edges.csv'}", code=2)
+    assert "lines task,task or task,task,weight, or task for a task without edges; got" in refused.output
+    assert "in line 3 of" in refused.output
 
 
 def test_a_stopped_and_resumed_run_equals_one_run(mail: Path, tmp_path: Path, budgetron) -> None:
