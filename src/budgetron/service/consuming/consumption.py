@@ -7,8 +7,8 @@ a backup learns the messages after the backup again, as far as the broker still 
 
 Invalid messages are counted and skipped. The first few of each connection are reported in the server log. After a
 failure that no message caused, such as a full disk, the service connects again a moment later, and continues at the
-position of its log. Invalid messages are not in the log, so those after the last learned message are read, counted and
-reported again.
+position of its log. Invalid messages are not in the log, so those after the last learned message are read again. They
+are counted and reported again only after a restart of the service.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import json
 
 from budgetron.errors import BudgetronError, OperationalError
 from budgetron.service.handlers.beginning import Numbered, can_begin
@@ -59,6 +61,10 @@ class Consumption:
         self._connect, self._is_stopping = connect, is_stopping
         self.lag = 0  # messages that wait in the stream
         self.rejected = 0
+        self._rejected_before = 0  # when the connection was opened
+        # The stream that is read, and its last messages that were decoded, and learned or rejected by the model, over
+        # any connection. Later connections read some of these messages again, but do not count them again.
+        self._key, self._decoded_to, self._answered_to = "", -1, -1
 
     async def run(self) -> None:
         """Read and learn until the service stops; connect again after failures, with growing pauses."""
@@ -77,6 +83,9 @@ class Consumption:
         source = await self._connect()
         try:
             first = await asyncio.to_thread(self.model.host.end_of_stream, source.key)
+            if source.key != self._key:
+                self._key, self._decoded_to, self._answered_to = source.key, -1, -1
+            self._rejected_before = self.rejected
             log("consume", model=self.model.name, stream=self.name, first=first)
             waiting: list[Numbered] = []  # the first examples of a new model wait until they have enough labels
             tally = Tally()
@@ -84,7 +93,8 @@ class Consumption:
                 waiting += self._decode(messages, tally)
                 if waiting and (self.model.hosted.is_fitted or can_begin(waiting) or len(waiting) >= BLOCK):
                     for block in (waiting[i : i + BLOCK] for i in range(0, len(waiting), BLOCK)):
-                        self._log_rejected(tally, await learn_block(self.model, block, source.key, tally))
+                        self._log_rejected(await learn_block(self.model, block, source.key, tally), self._answered_to)
+                        self._answered_to = max(self._answered_to, block[-1][0])
                     waiting = []
                 if self._is_stopping():
                     return
@@ -97,13 +107,18 @@ class Consumption:
             try:
                 decoded.append((number, labelled_line.decode(content)))
             except Exception as error:
-                self._log_rejected(tally, tally.reject(number, error))
+                self._log_rejected(tally.reject(number, error), self._decoded_to)
+            self._decoded_to = max(self._decoded_to, number)
         return decoded
 
-    def _log_rejected(self, tally: Tally, answer: bytes) -> None:
-        """Count and log the rejected messages in `answer`, which has the form of the response to an NDJSON stream."""
-        rejected = [line for line in answer.splitlines() if b'"error"' in line and line.startswith(b'{"line"')]
+    def _log_rejected(self, answer: bytes, counted_to: int) -> None:
+        """Count and log the rejected messages in `answer`, which has the form of the response to an NDJSON stream.
+
+        Messages up to number `counted_to` were counted when an earlier connection read them.
+        """
+        lines = [line for line in answer.splitlines() if b'"error"' in line and line.startswith(b'{"line"')]
+        rejected = [line for line in lines if json.decode(line)["line"] > counted_to]
+        logged_before = self.rejected - self._rejected_before
         self.rejected += len(rejected)
-        logged_before = tally.refused - len(rejected)  # the tally includes the messages of this answer
         for line in rejected[: max(0, _MAX_LOGGED - logged_before)]:
             log("consume", model=self.model.name, stream=self.name, rejected=line.decode()[:1000])
