@@ -257,6 +257,17 @@ def test_a_refused_first_call_sets_no_labels(margins: bool, scores: np.ndarray) 
     assert point.labels is None
 
 
+def test_margins_that_are_not_numbers_are_refused_and_change_nothing() -> None:
+    point = OperatingPoint(threshold=0.5, margins=True)
+    point.begin(np.array([0, 1]))
+    before = copy.deepcopy(vars(point))
+    with pytest.raises(InputError, match="scores must be numbers; got nan"):
+        point.update([np.nan] * 400, [0, 1] * 200)
+    np.testing.assert_equal(vars(point), before)
+    with pytest.raises(InputError, match="scores must be numbers; got nan"):
+        point.decide([np.nan])
+
+
 # ---- models with an operating point
 
 

@@ -273,6 +273,8 @@ class OperatingPoint(PointFigures):
         """Check scores. Turn probabilities into log odds of the second label, or of each label against the rest."""
         self._check_shape(values.shape, labels)
         if not self.log_odds:
+            if np.isnan(values).any():
+                raise input_error(WHO, "scores", "numbers", "nan", "Leave out examples without a score.")
             return values
         invalid = values[~((values >= 0) & (values <= 1))]
         if len(invalid):
