@@ -28,7 +28,8 @@ WHO = "OperatingPoint"
 ASK = -1  # the code of "ask a person"
 _FIRST = 256  # the first margins only determine the scale, and are not counted
 _STEP, _SHARE = 64, 16  # cuts are chosen again after 64 examples, or after 1/16 of all counted ones if that is more
-_MIN_EXAMPLES = 50  # of each label; with fewer, costs choose the cuts as if probabilities were calibrated
+# With fewer examples of a label, costs choose the cuts as if probabilities were calibrated; for margins, the cut is 0.
+_MIN_EXAMPLES = 50
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
@@ -162,7 +163,7 @@ class OperatingPoint(PointFigures):
     def count(self, scores: Floats, codes: NDArray[Any]) -> None:
         """Count log odds or margins, (n,) or (n, labels), and the codes of the true labels."""
         if self.scale is None:
-            scores, codes = self._rescaled(scores, codes)
+            scores, codes = self._after_first_margins(scores, codes)
         while len(codes):
             # Split the block where cuts are chosen again, so that they do not depend on the sizes of blocks.
             n = min(len(codes), self.next_choice - self.n)
@@ -172,7 +173,7 @@ class OperatingPoint(PointFigures):
                 self._choose()
                 self.next_choice = self.n + max(_STEP, self.n // _SHARE)
 
-    def _rescaled(self, scores: Floats, codes: NDArray[Any]) -> tuple[Floats, NDArray[Any]]:
+    def _after_first_margins(self, scores: Floats, codes: NDArray[Any]) -> tuple[Floats, NDArray[Any]]:
         """Determine the scale of margins from the first margins, and return the later ones."""
         missing = _FIRST - sum(len(part) for part in self._first)
         self._first.append(scores[:missing].copy())
@@ -225,10 +226,10 @@ class OperatingPoint(PointFigures):
             return self.costs.cheapest(negatives, positives)
         if self.threshold is None or self.scale is None:
             return BINS // 2, BINS // 2
-        cut = int(np.searchsorted(edges(self.scale), self._cut(), side="left"))
+        cut = int(np.searchsorted(edges(self.scale), self._threshold_score(), side="left"))
         return cut, cut
 
-    def _cut(self) -> float:
+    def _threshold_score(self) -> float:
         assert self.threshold is not None
         return float(logit(self.threshold)) if self.log_odds else self.threshold
 
@@ -259,7 +260,7 @@ class OperatingPoint(PointFigures):
     def _decide(self, scores: Floats) -> Codes:
         """Return the code of the decided label of each score, or ASK."""
         if scores.ndim == 1 and self.threshold is not None and self.max_error is None:
-            return (scores >= self._cut()).astype(np.intp)  # a given threshold is not rounded to a bin
+            return (scores >= self._threshold_score()).astype(np.intp)  # a given threshold is not rounded to a bin
         if self.scale is None:
             return np.full(len(scores), ASK, dtype=np.intp) if self.max_error is not None else _largest(scores)
         if scores.ndim == 1:
