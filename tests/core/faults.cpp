@@ -21,12 +21,12 @@ namespace {
 
 // State of the allocator below. It needs no lock, because the program has one thread.
 long until_failure = -1;  // how many further allocations succeed before all later ones fail; −1: none fails
-long n_failed = 0;          // allocations that have failed
+long n_failed_allocations = 0;
 std::size_t allocated = 0, peak = 0;
 
 void* allocate(std::size_t size, std::size_t alignment) {
   if (until_failure == 0) {
-    ++n_failed;
+    ++n_failed_allocations;
     throw std::bad_alloc();
   }
   if (until_failure > 0) --until_failure;
@@ -55,12 +55,12 @@ using namespace budgetron;
 
 namespace {
 
-long failures = 0;
+long n_failed_calls = 0;
 const Config* current = nullptr;
 
 // Names of configurations. `covered`: allocations failed. `storing`: examples were stored (without stored examples there is no reference point).
-// `moved`: the reference point moved in a call in which allocations had failed. For a model with a budget any call counts, because the model has
-// allocated its memory before, so the call that moves the point may allocate nothing.
+// `moved`: the reference point moved in a call in which allocations had failed. A model with a budget allocates its memory beforehand, so the call
+// that moves the point may allocate nothing and cannot fail. For such a model, a move in any call is enough.
 std::set<std::string> covered, storing, moved;
 
 void expect(bool condition, const char* failure) {
@@ -107,7 +107,7 @@ void with_every_failure(Model& model, Call call) {
     } catch (const std::bad_alloc&) {
       until_failure = -1;
     }
-    ++failures;
+    ++n_failed_calls;
     covered.insert(name_of(model.learner().config()));
     expect(same_state(before, Saved(model)), "a failed call has changed the model");
   }
@@ -128,10 +128,10 @@ void check_stream(const Config& c, bool by_cluster, unsigned seed, double offset
   for (std::size_t i = 0; i + 1 < sizeof cuts / sizeof cuts[0]; ++i) {
     const std::size_t from = cuts[i], to = cuts[i + 1];
     const std::int64_t moves = model.learner().store().reference().moves;
-    const long failures_before = failures;
+    const long failed_before = n_failed_calls;
     with_every_failure(model, [&] { learn(model, from, to, margins, flags); });
     if (model.learner().size() > 0) storing.insert(name_of(c));
-    const bool was_tested = failures > failures_before || c.capacity;
+    const bool was_tested = n_failed_calls > failed_before || c.capacity;
     if (was_tested && model.learner().size() > 0 && model.learner().store().reference().moves > moves) moved.insert(name_of(c));
     learn(undisturbed, from, to, undisturbed_margins, undisturbed_flags);
     if (to == 13) {
@@ -185,7 +185,8 @@ void check_memory(const Config& c, bool by_cluster, unsigned seed, double offset
 
 enum class Growing { adagrad, filter, rows };  // what is about to grow: the frequencies of AdaGrad or of a filter, or the limit of task rows
 
-// A Budgetron that is about to grow keeps learning, whichever allocation fails, and grows later instead.
+// If allocations fail while a Budgetron is about to grow, the call either is refused and changes nothing, or learns without growing; the model grows
+// later.
 void check_growing(Growing what) {
   Config c;
   for_each_config([&](const Config& candidate, bool) {
@@ -235,14 +236,14 @@ void check_growing(Growing what) {
     Model model(c);
     model.load(saved.state, saved.rows.rows());
     until_failure = at;
-    n_failed = 0;
+    n_failed_allocations = 0;
     bool refused = false;
     try {
       learn(model, begin, begin + 1);
     } catch (const std::bad_alloc&) {
       refused = true;
     }
-    const bool failed = n_failed > 0;
+    const bool failed = n_failed_allocations > 0;
     until_failure = -1;
     if (refused) {
       expect(same_state(saved, Saved(model)), "a refused call has changed a model that was about to grow");
@@ -263,9 +264,9 @@ void check_growing(Growing what) {
   expect(n_not_grown > 0, "no allocation of a model that grows has failed");
 }
 
-// A million ids are chosen so that all of them collide in the first of two million buckets under a hash without a seed. This hash is
-// (x ^ x >> 32) · φ >> 32, where φ is 2⁶⁴ divided by the golden ratio. The seeded hash of the table must separate the ids. The test counts probes
-// instead of measuring time.
+// A million ids are chosen so that all of them collide in the first of two million buckets under a hash without a seed, which the table does
+// not use: (x ^ x >> 32) · φ >> 32, where φ is 2⁶⁴ divided by the golden ratio. The seeded hash of the table must separate the ids. The test counts
+// probes instead of measuring time.
 void check_crafted_ids() {
   constexpr std::size_t kIds = 1000000;
   Bytes bytes;
@@ -316,8 +317,8 @@ double probes_of(const std::vector<std::int32_t>& features, std::uint64_t seed) 
   return static_cast<double>(total) / static_cast<double>(features.size());
 }
 
-// Features that collide under one seed must not collide under another seed. Features in arithmetic progression must collide under neither of
-// these two seeds. The test counts probes.
+// Features that collide under one seed must not collide under another seed. Features in arithmetic progression must not cluster under either
+// of these two seeds; their steps are powers of two. The test counts probes.
 void check_crafted_features() {
   constexpr std::size_t kFeatures = 4096;
   constexpr std::uint64_t known = 1, secret = 0x243F6A8885A308D3ull;
@@ -367,7 +368,7 @@ int main(int count, char** arguments) {
   current = nullptr;
   check_crafted_ids();
   check_crafted_features();
-  std::printf("core_faults: %ld failed allocations in %u streams changed nothing; %zu kinds of rule, kernel and store\n",
-              failures, streams, covered.size());
+  std::printf("core_faults: %ld calls that ran out of memory, in %u streams, changed nothing; %zu kinds of rule, kernel and store\n",
+              n_failed_calls, streams, covered.size());
   return 0;
 }

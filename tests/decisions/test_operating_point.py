@@ -225,6 +225,49 @@ def test_invalid_scores_and_labels_are_refused_and_change_nothing() -> None:
     assert point.n == 2
 
 
+@pytest.mark.parametrize(
+    ("margins", "n_labels", "shape", "accepted"),
+    [
+        (True, 2, (400, 2), r"of shape \(n,\) for the margins of 2 labels; got shape \(400, 2\)"),
+        (True, 2, (400, 1), r"of shape \(n,\) for the margins of 2 labels; got shape \(400, 1\)"),
+        (False, 2, (400, 1), r"of shape \(n,\) or \(n, 2\) for the probabilities of 2 labels; got shape \(400, 1\)"),
+        (False, 2, (400, 3), r"of shape \(n,\) or \(n, 2\) for the probabilities of 2 labels; got shape \(400, 3\)"),
+        (True, 3, (400,), r"of shape \(n, 3\) for the margins of 3 labels; got shape \(400,\)"),
+        (True, 3, (400, 2), r"of shape \(n, 3\) for the margins of 3 labels; got shape \(400, 2\)"),
+        (False, 3, (400,), r"of shape \(n, 3\) for the probabilities of 3 labels; got shape \(400,\)"),
+    ],
+)
+def test_scores_of_another_shape_are_refused_and_change_nothing(margins, n_labels, shape, accepted) -> None:
+    scores, y = np.random.default_rng(0).random(shape), np.arange(400) % n_labels
+    point = OperatingPoint(max_error=0.1, margins=margins)
+    point.begin(np.arange(n_labels))
+    before = copy.deepcopy(vars(point))
+    with pytest.raises(InputError, match=accepted):
+        point.update(scores, y)
+    np.testing.assert_equal(vars(point), before)
+    with pytest.raises(InputError, match=accepted):
+        point.decide(scores)
+
+
+@pytest.mark.parametrize(("margins", "scores"), [(True, np.zeros((2, 2))), (False, np.array([0.5, 2.0]))])
+def test_a_refused_first_call_sets_no_labels(margins: bool, scores: np.ndarray) -> None:
+    point = OperatingPoint(threshold=0.5, margins=margins)
+    with pytest.raises(InputError, match="scores must be"):
+        point.update(scores, ["ham", "spam"])
+    assert point.labels is None
+
+
+def test_margins_that_are_not_numbers_are_refused_and_change_nothing() -> None:
+    point = OperatingPoint(threshold=0.5, margins=True)
+    point.begin(np.array([0, 1]))
+    before = copy.deepcopy(vars(point))
+    with pytest.raises(InputError, match="scores must be numbers; got nan"):
+        point.update([np.nan] * 400, [0, 1] * 200)
+    np.testing.assert_equal(vars(point), before)
+    with pytest.raises(InputError, match="scores must be numbers; got nan"):
+        point.decide([np.nan])
+
+
 # ---- models with an operating point
 
 

@@ -1,4 +1,4 @@
-"""Helpers of the tests of files: read a whole stream, compare streams, and write a table in every format."""
+"""Helpers of the tests of files: read and compare streams, and write a table in every format with named columns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def as_arrow(table, write):
     return out.getvalue()
 
 
-def as_stream(table):
+def as_arrow_stream(table):
     out = BytesIO()
     rows = pyarrow.table(table)
     with pyarrow.ipc.new_stream(out, rows.schema) as writer:
@@ -68,11 +68,11 @@ FORMATS = {
     "semicolons": lambda table: as_delimited(table, ";"),
     "tsv": lambda table: as_delimited(table, "\t"),
     "gzip": lambda table: gzip.compress(as_delimited(table, ",")),
-    "two gzip members": lambda table: b"".join(map(gzip.compress, as_delimited(table, ",").partition(b"\r\n"))),
+    "three gzip members": lambda table: b"".join(map(gzip.compress, as_delimited(table, ",").partition(b"\r\n"))),
     "zstd": lambda table: zstandard.compress(as_delimited(table, ",")),
     "ndjson": as_ndjson,
     "parquet": lambda table: as_arrow(table, pyarrow.parquet.write_table),
     "feather": lambda table: as_arrow(table, pyarrow.feather.write_feather),
-    "arrow stream": as_stream,
+    "arrow stream": as_arrow_stream,
     "zstd of parquet": lambda table: zstandard.compress(as_arrow(table, pyarrow.parquet.write_table)),
 }

@@ -28,7 +28,8 @@ WHO = "OperatingPoint"
 ASK = -1  # the code of "ask a person"
 _FIRST = 256  # the first margins only determine the scale, and are not counted
 _STEP, _SHARE = 64, 16  # cuts are chosen again after 64 examples, or after 1/16 of all counted ones if that is more
-_MIN_EXAMPLES = 50  # of each label; with fewer, costs choose the cuts as if probabilities were calibrated
+# With fewer examples of a label, costs choose the cuts as if probabilities were calibrated; for margins, the cut is 0.
+_MIN_EXAMPLES = 50
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
@@ -122,23 +123,26 @@ class OperatingPoint(PointFigures):
     def update(self, scores: Any, y: Any) -> OperatingPoint:
         """Count examples with known labels, by the scores with which they were predicted.
 
-        Scores are probabilities of the second label, (n,), or of all labels, (n, labels); or margins.
+        Scores are probabilities of the second label, (n,), or of all labels, (n, labels). Margins are (n,) for two
+        labels, and (n, labels) for more.
         """
         values, labels = np.asarray(scores, dtype=np.float64), np.asarray(y)
         if labels.ndim != 1 or values.ndim not in (1, 2) or len(values) != len(labels):
             raise input_error(WHO, "scores and y", "of one length", f"shapes {values.shape} and {labels.shape}")
-        if self.labels is None:
-            distinct = np.unique(labels)
-            if len(distinct) != (2 if values.ndim == 1 else values.shape[1]):
+        known = self.labels
+        if known is None:
+            known = np.unique(labels)
+            if len(known) < (2 if values.ndim == 1 else values.shape[1]):
                 remedy = "Call begin(labels) first."
-                raise input_error(WHO, "y", "all labels in the first call", shown(distinct.tolist()), remedy)
-            self.begin(distinct)
-        assert self.labels is not None
-        codes = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
-        unknown = self.labels[codes] != labels
+                raise input_error(WHO, "y", "all labels in the first call", shown(known.tolist()), remedy)
+        codes = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+        unknown = known[codes] != labels
         if unknown.any():
-            raise input_error(WHO, "y", f"one of {shown(self.labels.tolist())}", shown(labels[unknown][0]))
-        self.count(self._scores(values), codes)
+            raise input_error(WHO, "y", f"one of {shown(known.tolist())}", shown(labels[unknown][0]))
+        checked = self._scores(values, known)
+        if self.labels is None:
+            self.begin(known)
+        self.count(checked, codes)
         return self
 
     def check(self, labels: NDArray[Any]) -> None:
@@ -159,7 +163,7 @@ class OperatingPoint(PointFigures):
     def count(self, scores: Floats, codes: NDArray[Any]) -> None:
         """Count log odds or margins, (n,) or (n, labels), and the codes of the true labels."""
         if self.scale is None:
-            scores, codes = self._rescaled(scores, codes)
+            scores, codes = self._after_first_margins(scores, codes)
         while len(codes):
             # Split the block where cuts are chosen again, so that they do not depend on the sizes of blocks.
             n = min(len(codes), self.next_choice - self.n)
@@ -169,7 +173,7 @@ class OperatingPoint(PointFigures):
                 self._choose()
                 self.next_choice = self.n + max(_STEP, self.n // _SHARE)
 
-    def _rescaled(self, scores: Floats, codes: NDArray[Any]) -> tuple[Floats, NDArray[Any]]:
+    def _after_first_margins(self, scores: Floats, codes: NDArray[Any]) -> tuple[Floats, NDArray[Any]]:
         """Determine the scale of margins from the first margins, and return the later ones."""
         missing = _FIRST - sum(len(part) for part in self._first)
         self._first.append(scores[:missing].copy())
@@ -222,10 +226,10 @@ class OperatingPoint(PointFigures):
             return self.costs.cheapest(negatives, positives)
         if self.threshold is None or self.scale is None:
             return BINS // 2, BINS // 2
-        cut = int(np.searchsorted(edges(self.scale), self._cut(), side="left"))
+        cut = int(np.searchsorted(edges(self.scale), self._threshold_score(), side="left"))
         return cut, cut
 
-    def _cut(self) -> float:
+    def _threshold_score(self) -> float:
         assert self.threshold is not None
         return float(logit(self.threshold)) if self.log_odds else self.threshold
 
@@ -235,7 +239,7 @@ class OperatingPoint(PointFigures):
         """Return the decided label of each score, and None where a person should be asked."""
         if self.labels is None:
             raise InputError(f"{WHO}: nothing was counted yet. Call update(scores, y), or begin(labels), first.")
-        codes = self._decide(self._scores(np.asarray(scores, dtype=np.float64)))
+        codes = self._decide(self._scores(np.asarray(scores, dtype=np.float64), self.labels))
         label_of = np.empty(len(self.labels) + 1, dtype=object)  # the last entry stays None: ASK is −1
         label_of[:-1] = self.labels.tolist()
         decided: NDArray[Any] = label_of[codes]
@@ -256,7 +260,7 @@ class OperatingPoint(PointFigures):
     def _decide(self, scores: Floats) -> Codes:
         """Return the code of the decided label of each score, or ASK."""
         if scores.ndim == 1 and self.threshold is not None and self.max_error is None:
-            return (scores >= self._cut()).astype(np.intp)  # a given threshold is not rounded to a bin
+            return (scores >= self._threshold_score()).astype(np.intp)  # a given threshold is not rounded to a bin
         if self.scale is None:
             return np.full(len(scores), ASK, dtype=np.intp) if self.max_error is not None else _largest(scores)
         if scores.ndim == 1:
@@ -266,9 +270,12 @@ class OperatingPoint(PointFigures):
         bins = bins_of(scores[np.arange(len(predicted)), predicted], self.scale)
         return np.where(bins >= np.array(self.cuts)[predicted], predicted, ASK).astype(np.intp)
 
-    def _scores(self, values: Floats) -> Floats:
-        """Turn probabilities into log odds of the second label, or of each label against the rest. Keep margins."""
+    def _scores(self, values: Floats, labels: NDArray[Any]) -> Floats:
+        """Check scores. Turn probabilities into log odds of the second label, or of each label against the rest."""
+        self._check_shape(values.shape, labels)
         if not self.log_odds:
+            if np.isnan(values).any():
+                raise input_error(WHO, "scores", "numbers", "nan", "Leave out examples without a score.")
             return values
         invalid = values[~((values >= 0) & (values <= 1))]
         if len(invalid):
@@ -278,6 +285,20 @@ class OperatingPoint(PointFigures):
             values = values[:, 1]
         with np.errstate(divide="ignore"):
             return np.asarray(np.clip(logit(values), -700.0, 700.0))
+
+    def _check_shape(self, shape: tuple[int, ...], labels: NDArray[Any]) -> None:
+        """Reject scores whose shape does not fit the labels."""
+        n, kind = len(labels), "probabilities" if self.log_odds else "margins"
+        one_score = n <= 2  # the score of the second label is enough for both
+        one_per_label = n != 2 or self.log_odds  # for two labels, a learner has only one margin
+        if (one_score and len(shape) == 1) or (one_per_label and len(shape) == 2 and shape[1] == n):
+            return
+        accepted = " or ".join(["(n,)"] * one_score + [f"(n, {n})"] * one_per_label)
+        if one_per_label:
+            remedy = f"Its labels are {shown(labels.tolist())}. Create another OperatingPoint for other labels."
+        else:
+            remedy = "Pass the margin of the second label only."
+        raise input_error(WHO, "scores", f"of shape {accepted} for the {kind} of {n} labels", f"shape {shape}", remedy)
 
 
 def _number(name: str, value: Any, low: float, high: float) -> float:

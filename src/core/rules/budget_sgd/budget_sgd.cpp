@@ -19,16 +19,16 @@ std::unique_ptr<Learner> make(const Config& config) {
   if (config.parameters.real("radius", 0.0) > 0 && maintenance != 0 && maintenance != 1 && maintenance != 8)
     throw std::invalid_argument("_core.make: budget_sgd needs maintenance 0, 1 or 8 if radius > 0");  // other methods do not update ‖f‖²
   switch (maintenance) {
-    case 0: return make_counted<Removing<false>>(config);
-    case 1: return make_counted<Removing<true>>(config);
-    case 2: return make_counted<RandomRemoving<false>>(config);
-    case 3: return make_counted<RandomRemoving<true>>(config);
-    case 4: return make_counted<Replacing>(config);
-    case 5: return make_counted<Projecting<false>>(config);
-    case 6: return make_counted<Projecting<true>>(config);
-    case 7: return make_counted<Merging>(config);
-    case 8: return make_counted<Halving>(config);
-    case 9: return make_counted<Nystrom>(config);
+    case 0: return make_counted<Removing<false>>(config);             // evicts the smallest example
+    case 1: return make_counted<Removing<true>>(config);              // evicts the oldest
+    case 2: return make_counted<RandomRemoving<false>>(config);       // evicts a random one (BOGD)
+    case 3: return make_counted<RandomRemoving<true>>(config);        // evicts a random one, weighted (BOGD++)
+    case 4: return make_counted<Replacing>(config);                   // projects one example on the new one (BPA-S)
+    case 5: return make_counted<Projecting<false>>(config);           // projects the example whose projection changes f least
+    case 6: return make_counted<Projecting<true>>(config);            // projects the smallest
+    case 7: return make_counted<Merging>(config);                     // merges the smallest
+    case 8: return make_counted<Halving>(config);                     // projects the smaller half (Ahpatron)
+    case 9: return make_counted<Nystrom>(config);                     // keeps all, projects steps (NOGD)
     default: throw std::invalid_argument("_core.make: maintenance must be from 0 to 9");
   }
 }

@@ -83,8 +83,9 @@ def command(ctx: click.Context, /, stream: str, **option_values: Any) -> None:
     """Learn from a stream in one pass and report the error.
 
     Each example is predicted before it is learned, so the error is measured on unseen examples. STREAM is a file (CSV,
-    TSV, Parquet, Arrow, NDJSON, svmlight, Vowpal Wabbit; also gzip or zstd) or - for standard input. Ctrl-C and a bad
-    line stop the run; with --save, the model so far is saved, and the command to continue is printed.
+    TSV, Parquet, Arrow, NDJSON, svmlight, Vowpal Wabbit; also gzip or zstd) or - for standard input. Ctrl-C stops the
+    run, and so does a bad line unless --on-error skip is given. Then, with --save, the model so far is saved, and the
+    command to continue is printed.
 
     \b
     budgetron run mail.csv --task user --label spam --save mail.budgetron
@@ -98,7 +99,8 @@ def command(ctx: click.Context, /, stream: str, **option_values: Any) -> None:
     if option_values["resume"] is not None:
         _reject_settings(ctx, "--ray" if option_values["resume"] == option_values["ray"] else "--resume")
         learner: LearnerSpec | None = None
-        # The model knows its settings. Only their defaults are here, because other values were rejected above.
+        # The model has its own settings. `option_values` holds only the defaults of these options (`_reject_settings`
+        # rejected any others), so they are dropped.
         for name in ("learner", "budget", "kernel", "graph", "others"):
             option_values.pop(name)
     else:
@@ -144,7 +146,7 @@ def command(ctx: click.Context, /, stream: str, **option_values: Any) -> None:
 
 
 def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: dict[str, Any]) -> RunResult:
-    """Learn the stream until it ends, a signal arrives, or a line is bad."""
+    """Learn the stream until it ends, a signal arrives, or a line is bad (unless bad lines are skipped)."""
     from budgetron.cli import progress
     from budgetron.cli.labelled_stream import LabelledStream
     from budgetron.cli.signals import SignalGuard
@@ -174,8 +176,8 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
                     scoring = {name: option_values[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
                     validator = Validator(model, classes=labelled.classes, who=WHO, **scoring)
                 validator.add(*rows)
-                # With --delay the model may have learned nothing yet. Then a sharded model has written nothing to its
-                # directory, and no model has a size.
+                # With --delay the model may have learned nothing yet. Until then a sharded model has no files in its
+                # directory that could hold the columns, and the memory of any model is unknown.
                 if directory is not None and not columns_saved and hasattr(model, "n_seen_"):
                     # Saved early, so that a killed run leaves a directory that can be continued.
                     model.keep_columns(labelled.stream.columns)
