@@ -24,9 +24,9 @@ double dot(const double* a, const double* b, size_t n) {
     add_product(s3, load(a + j + 3 * w), load(b + j + 3 * w));
   }
   for (; j + w <= n; j += w) add_product(s0, load(a + j), load(b + j));
-  double lanes[w];
-  store(lanes, (s0 + s1) + (s2 + s3));
-  double sum = join_lanes<w>(lanes, sum_of_two);
+  s0 = (s0 + s1) + (s2 + s3);
+  double sum = 0;
+  for (size_t l = 0; l < w; ++l) sum += s0[l];
   BUDGETRON_ONE_BY_ONE
   for (; j < n; ++j) sum += a[j] * b[j];
   return sum;
