@@ -98,8 +98,7 @@ class Budgetron final : public Learner {
 
   // The number of idle examples after which part p sleeps. Unless the combination is worse than the mixture, idle parts may contribute to it, so
   // only parts with Fourier features sleep, because they take the most time. Otherwise idle parts hardly change a prediction, and all of them sleep
-  // much sooner, except those that are needed for streams that change. If tasks share no weights, so many examples would be few for each task, and no
-  // part sleeps sooner.
+  // much sooner. If tasks share no weights, 500 examples may be few for each task, so no part sleeps sooner. Parts that stay never sleep.
   std::int64_t sleeps_after(std::size_t p) const {
     const Part& part = *parts_[p];
     constexpr std::int64_t never = INT64_MAX;

@@ -30,7 +30,7 @@ class Mixture {
   static void probabilities(const double* f, std::size_t beliefs, std::size_t outputs, double* p) {
     const std::size_t classes = std::max<std::size_t>(2, outputs);
     for (std::size_t b = 0; b < beliefs; ++b) class_probabilities(f + b * outputs, outputs, p + b * classes);
-    // A belief that gives a class less than one in a million is wrong about it more often than that.
+    // Smaller probabilities are raised to kLowest, because a belief that is so certain is wrong more often than it claims.
     for (std::size_t k = 0; k < beliefs * classes; ++k) p[k] = std::max(p[k], kLowest);
   }
 

@@ -84,7 +84,7 @@ class Steps {
       last = bisect ? (low + high) / 2 - tau : move;
       tau += last;
       if (std::abs(last) <= (bisect ? 1e-12 : 1e-8) * tau) {
-        rest -= (1.0 - rest) * slope * last;  // for so small a change, this linear approximation of 1 - p_y is exact to rounding
+        rest -= (1.0 - rest) * slope * last;  // a linear approximation of 1 - p_y, whose relative error is below 1e-12 for so small a change
         break;
       }
     }

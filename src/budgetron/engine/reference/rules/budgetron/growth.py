@@ -136,7 +136,7 @@ class GrowingParts(BudgetronDeclaration):
 
         Unless the combination is worse than the mixture, idle parts may contribute to it, so only parts with Fourier
         features sleep, because they take the most time. Otherwise idle parts hardly change a prediction, and sleep much
-        sooner. If tasks share no weights, so many examples would be few for each task, and no part sleeps sooner.
+        sooner. If tasks share no weights, 500 examples may be few for each task, so no part sleeps sooner.
         """
         if self._stays(k, part):
             return mixture.NEVER
